@@ -1,0 +1,188 @@
+"""A DRA device: its published form, and the hardware it stands for.
+
+The published form is what a ResourceSlice carries; `Target` is what Prepare acts on. Both travel together, so
+that a name that the scheduler allocated is always resolved to one piece of hardware by its UUID. `as_dict`
+and `device_from_dict` are inverse: records keep a held device in its published form.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dra_driver.quantity import Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A semantic version attribute."""
+
+    text: str
+
+
+AttributeValue = str | bool | int | Version
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A device taint; `effect` is None (as text: informational), NoSchedule or NoExecute."""
+
+    key: str
+    value: str | None
+    effect: Literal["None", "NoSchedule", "NoExecute"]
+
+    def as_dict(self) -> dict[str, Any]:
+        value = {} if self.value is None else {"value": self.value}
+        return {"key": self.key, **value, "effect": self.effect}
+
+
+@dataclass(frozen=True, slots=True)
+class CounterConsumption:
+    """What a device takes from one counter set of its pool."""
+
+    counter_set: str
+    counters: Mapping[str, Quantity]
+
+    def as_dict(self) -> dict[str, Any]:
+        counters = {name: {"value": str(value)} for name, value in self.counters.items()}
+        return {"counterSet": self.counter_set, "counters": counters}
+
+
+@dataclass(frozen=True, slots=True)
+class CounterSet:
+    """A set of counters that devices of the pool share."""
+
+    name: str
+    counters: Mapping[str, Quantity]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "counters": {name: {"value": str(v)} for name, v in self.counters.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The hardware behind a device name, by identities that survive re-enumeration."""
+
+    kind: Literal["gpu", "mig"]
+    uuid: str  # "GPU-..." or "MIG-..."
+    gpu_uuid: str  # of the physical GPU; equal to uuid for a whole GPU
+    pci_address: str  # of the physical GPU
+
+    def as_dict(self) -> dict[str, str]:
+        return {
+            "kind": self.kind,
+            "uuid": self.uuid,
+            "gpuUUID": self.gpu_uuid,
+            "pciAddress": self.pci_address,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device of our pool."""
+
+    name: str
+    target: Target
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    capacity: Mapping[str, Quantity] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    consumes: tuple[CounterConsumption, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The device as resource.k8s.io/v1 writes it; empty parts are left out, as the server would."""
+        body: dict[str, Any] = {"name": self.name}
+        if self.attributes:
+            body["attributes"] = {key: _attribute_dict(value) for key, value in self.attributes.items()}
+        if self.capacity:
+            body["capacity"] = {key: {"value": str(value)} for key, value in self.capacity.items()}
+        if self.consumes:
+            body["consumesCounters"] = [consumption.as_dict() for consumption in self.consumes]
+        if self.taints:
+            body["taints"] = [taint.as_dict() for taint in self.taints]
+        return body
+
+
+def _attribute_dict(value: AttributeValue) -> dict[str, str | bool | int]:
+    match value:
+        case Version(text):
+            return {"version": text}
+        case bool():
+            return {"bool": value}
+        case int():
+            return {"int": value}
+        case str():
+            return {"string": value}
+
+
+def target_from_dict(body: Mapping[str, Any]) -> Target:
+    """The inverse of `Target.as_dict`; KeyError and ValueError where it is not one."""
+    kind = body["kind"]
+    if kind not in {"gpu", "mig"}:
+        msg = f"unknown device kind {kind!r}"
+        raise ValueError(msg)
+    return Target(kind, str(body["uuid"]), str(body["gpuUUID"]), str(body["pciAddress"]))
+
+
+def device_from_dict(body: Mapping[str, Any], target: Target) -> Device:
+    """The inverse of `Device.as_dict`, for the device that `target` is."""
+    return Device(
+        name=str(body["name"]),
+        target=target,
+        attributes={key: _attribute_value(value) for key, value in body.get("attributes", {}).items()},
+        capacity={key: Quantity.parse(value["value"]) for key, value in body.get("capacity", {}).items()},
+        taints=tuple(Taint(t["key"], t.get("value"), t["effect"]) for t in body.get("taints", ())),
+        consumes=tuple(
+            CounterConsumption(
+                c["counterSet"], {name: Quantity.parse(v["value"]) for name, v in c["counters"].items()}
+            )
+            for c in body.get("consumesCounters", ())
+        ),
+    )
+
+
+def _attribute_value(body: Mapping[str, Any]) -> AttributeValue:
+    (kind, value), *more = body.items()
+    if more:
+        msg = f"an attribute has one value, this one has {len(body)}"
+        raise ValueError(msg)
+    match kind:
+        case "version":
+            return Version(str(value))
+        case "bool":
+            return bool(value)
+        case "int":
+            return int(value)
+        case "string":
+            return str(value)
+        case _:
+            msg = f"unknown kind of attribute value {kind!r}"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDevice:
+    """A device that a record holds for a claim, in the form it was published in when it was prepared."""
+
+    device: Device
+    claim: str  # "namespace/name", for messages
+    claim_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSet:
+    """All devices of the node's pool, in the order in which the scheduler shall try them."""
+
+    devices: tuple[Device, ...] = ()
+    counter_sets: tuple[CounterSet, ...] = ()
+    _by_name: Mapping[str, Device] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {device.name: device for device in self.devices})
+
+    def get(self, name: str) -> Device | None:
+        return self._by_name.get(name)
+
+    def __iter__(self) -> Iterator[Device]:
+        return iter(self.devices)
+
+    def __len__(self) -> int:
+        return len(self.devices)

@@ -1,0 +1,103 @@
+"""Files that must survive a crash: written whole or not at all, and locked by one process.
+
+`write_atomic` is the only way this project writes state: a temporary file in the same directory, fsync,
+rename, fsync of the directory. A reader, or the next start after a power cut, sees the old content or the
+new one. Temporary names start with a dot and end in `.tmp`: container runtimes watch the CDI directory for
+`*.json` and `*.yaml`, and a left-over of a killed process is recognised by `is_temporary`.
+"""
+
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from dra_driver.errors import UsageError
+
+_PREFIX, _SUFFIX = ".dra-", ".tmp"
+
+
+def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+    """Replace `path` by `data`; OSError leaves the old file. `sync=False` is for files on tmpfs."""
+    fd, name = tempfile.mkstemp(prefix=_PREFIX, suffix=_SUFFIX, dir=path.parent)
+    try:
+        try:
+            os.fchmod(fd, mode)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(name, path)  # noqa: PTH104 - the name came from mkstemp as a string
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    if sync:
+        sync_directory(path.parent)
+
+
+def remove(path: Path, *, sync: bool = True) -> bool:
+    """Delete `path`, durably; False where it was not there."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    if sync:
+        sync_directory(path.parent)
+    return True
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames and removals inside `path` durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is a left-over of an interrupted `write_atomic`."""
+    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
+
+
+class Lock:
+    """An exclusive lock on a file, held while the process lives; the kernel drops it with the process.
+
+    The holder's process id is written into the file, for the message the second process gets.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+
+    def acquire(self, purpose: str) -> Self:
+        """Take the lock at once, or raise UsageError that names the holder and `purpose`."""
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(fd, 32).decode(errors="replace").strip() or "unknown"
+            os.close(fd)
+            msg = f"{purpose} runs already: process {holder} holds {self.path}; stop that one first"
+            raise UsageError(msg) from None
+        os.ftruncate(fd, 0)
+        os.write(fd, f"{os.getpid()}\n".encode())
+        self._fd = fd
+        return self
+
+    def release(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()

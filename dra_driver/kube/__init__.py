@@ -1,0 +1,1 @@
+"""Access to the Kubernetes API: requests, lists that follow a watch, Events. Objects are plain dicts."""

@@ -1,0 +1,25 @@
+"""Limits of resource.k8s.io objects (k8s.io/api/resource/v1 types.go, and its validation)."""
+
+MAX_DEVICES = 128  # per slice
+MAX_DEVICES_WITH_EXTRAS = (
+    64  # if any device in the slice has taints, consumes counters, or has list attributes
+)
+MAX_COUNTER_SETS = 8  # per slice
+MAX_COUNTERS = 32  # per set
+MAX_CONSUMED_COUNTER_SETS = 2  # per device
+MAX_ATTRIBUTES_AND_CAPACITIES = 32  # per device, together
+MAX_TAINTS = 16  # per device
+MAX_ATTRIBUTE_LENGTH = 64  # bytes of a string or version attribute
+MAX_DRIVER_NAME = 63
+MAX_POOL_NAME = 253
+MAX_LABEL = 63  # a DNS label: device, request, counter and counter set names
+MAX_IDENTIFIER = 32  # the part of an attribute name behind the slash
+MAX_REQUESTS = 32  # per claim
+MAX_SUBREQUESTS = 8  # per firstAvailable
+MAX_RESULTS = 32  # allocated devices per claim
+MAX_SELECTORS = 32
+MAX_CONSTRAINTS = 32
+MAX_CONFIGS = 32
+MAX_OPAQUE_BYTES = 10 * 1024
+MAX_EXPRESSION_BYTES = 10 * 1024
+MAX_RESERVED_FOR = 256
