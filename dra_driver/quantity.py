@@ -14,7 +14,7 @@ from typing import Self
 
 _NANO = 10**9
 _CAP = (2**63 - 1) * _NANO
-_SYNTAX = re.compile(r"^([+-]?)(\d+(?:\.\d*)?|\.\d+)((?:[eE][+-]?\d+)|[KMGTPE]i|[numkMGTPE]?)$", re.ASCII)
+_SYNTAX = re.compile(r"^([+-]?)(\d+(?:\.\d*)?|\.\d+)((?:[eE][+-]?\d+)|[KMGTPE]i|[numkMGTPE]?)\Z", re.ASCII)
 _BINARY = {"Ki": 1024, "Mi": 1024**2, "Gi": 1024**3, "Ti": 1024**4, "Pi": 1024**5, "Ei": 1024**6}
 _DECIMAL_EXPONENT = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL_EXPONENT.items()}

@@ -1,0 +1,69 @@
+"""Is somebody else handing out the same GPUs?
+
+Two components that allocate one GPU each think that it is theirs, and two Pods get it. Kubernetes prevents
+none of that, so we look before we publish:
+
+* a plugin that is registered under our driver name, or that left claims behind in our directory (the official
+  driver, `checkpoint.json`): two drivers of one name cannot live on one node, so we stop;
+* a device plugin that advertises GPUs in the Node's status: we publish nothing while it does, and say so. The
+  extended resource of a DeviceClass never shows up there, so that is no false alarm.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dra_driver.errors import UsageError
+from dra_driver.kubelet.probe import registered_driver
+
+_DEVICE_PLUGIN_PREFIXES = ("nvidia.com/gpu", "nvidia.com/mig-")
+
+
+def refuse_other_driver(driver_name: str, registry_dir: Path, plugin_dir: Path) -> None:
+    """Raise UsageError where another plugin of this name lives, or left prepared claims, on this node.
+
+    Called while we hold the lock and before we bind anything: whoever answers is not us.
+    """
+    for socket in sorted(registry_dir.glob("*.sock")) if registry_dir.is_dir() else ():
+        found = registered_driver(socket)
+        if found is not None and found[0] == driver_name:
+            msg = (
+                f"another plugin is registered as {driver_name} on this node (socket {socket}, serving {found[1]}):"
+                " remove that driver from the node, or give this one another --driver-name"
+            )
+            raise UsageError(msg)
+    checkpoint = plugin_dir / "checkpoint.json"
+    claims = _official_claims(checkpoint)
+    if claims:
+        msg = (
+            f"{checkpoint} of the official driver holds {claims} prepared claims: drain the node and let that driver"
+            " unprepare them, or remove the file if no Pod uses them any more"
+        )
+        raise UsageError(msg)
+
+
+def _official_claims(checkpoint: Path) -> int:
+    """How many prepared claims the official driver's checkpoint holds; 0 where it cannot be read as one."""
+    try:
+        content = json.loads(checkpoint.read_bytes())
+    except (OSError, ValueError):
+        return 0
+    if not isinstance(content, dict):
+        return 0
+    for version in ("v2", "v1"):
+        part = content.get(version)
+        claims = part.get("preparedClaims") if isinstance(part, dict) else None
+        if isinstance(claims, dict):
+            return len(claims)
+    return 0
+
+
+def device_plugin_resources(node: Mapping[str, Any]) -> dict[str, str]:
+    """GPU resources that a device plugin advertises in a Node's status, such as {"nvidia.com/gpu": "8"}."""
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    return {
+        name: str(amount)
+        for name, amount in sorted(allocatable.items())
+        if name.startswith(_DEVICE_PLUGIN_PREFIXES) and str(amount) != "0"
+    }

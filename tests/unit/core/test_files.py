@@ -1,0 +1,70 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dra_driver import files
+from dra_driver.errors import UsageError
+
+
+def test_a_write_replaces_the_whole_file_with_the_mode_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    files.write_atomic(path, b"old and longer")
+
+    files.write_atomic(path, b"new", mode=0o644)
+
+    assert (b"new", 0o644) == (path.read_bytes(), path.stat().st_mode & 0o777)
+    assert ["record.json"] == os.listdir(tmp_path)
+
+
+def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "a directory"
+    target.mkdir()
+
+    with pytest.raises(IsADirectoryError):
+        files.write_atomic(target, b"new")
+
+    assert ["a directory"] == os.listdir(tmp_path)
+
+
+def test_left_overs_of_a_killed_writer_are_recognised_and_no_cdi_spec(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, pathlib; from dra_driver import files; os.rename = lambda *_: os._exit(9);"
+        "files.write_atomic(pathlib.Path(sys.argv[1]), b'x')"
+    )
+
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "spec.json")], check=False)
+
+    (left,) = os.listdir(tmp_path)
+    assert files.is_temporary(left)
+    assert not left.endswith((".json", ".yaml"))
+    assert not files.is_temporary("spec.json")
+
+
+def test_removing_says_whether_there_was_something(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.touch()
+
+    assert [True, False] == [files.remove(path), files.remove(path)]
+
+
+def test_a_second_process_is_told_who_holds_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    code = (
+        "import sys, pathlib; from dra_driver import files\n"
+        "lock = files.Lock(pathlib.Path(sys.argv[1])).acquire('this'); print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+
+        with pytest.raises(UsageError, match=f"the plugin runs already: process {other.pid} holds"):
+            files.Lock(path).acquire("the plugin")
+
+        other.kill()
+        other.wait()
+        files.Lock(path).acquire("the plugin").release()
