@@ -11,7 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from dra_driver.errors import UsageError
 
@@ -20,7 +20,7 @@ _PREFIX, _SUFFIX = ".dra-", ".tmp"
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
     """Replace `path` by `data`; OSError leaves the old file. `sync=False` is for files on tmpfs."""
-    fd, name = tempfile.mkstemp(prefix=_PREFIX, suffix=_SUFFIX, dir=path.parent)
+    fd, name = tempfile.mkstemp(prefix=f"{_PREFIX}{path.name}-", suffix=_SUFFIX, dir=path.parent)
     try:
         try:
             os.fchmod(fd, mode)
@@ -59,9 +59,20 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
-def is_temporary(name: str) -> bool:
-    """Whether a file of this name is a left-over of an interrupted `write_atomic`."""
-    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
+def is_temporary(name: str, of: str = "") -> bool:
+    """Whether `name` is a left-over of an interrupted `write_atomic` of a file whose name starts with `of`.
+
+    In a directory that others use too, `of` keeps us from a file that they are writing right now.
+    """
+    return name.startswith(_PREFIX + of) and name.endswith(_SUFFIX)
+
+
+class Files(Protocol):
+    """How state is written: this module itself, or what a test puts in its place to stop between two writes."""
+
+    def write_atomic(self, path: Path, data: bytes, *, mode: int = ..., sync: bool = ...) -> None: ...
+
+    def remove(self, path: Path, *, sync: bool = ...) -> bool: ...
 
 
 class Lock:

@@ -1,0 +1,192 @@
+"""The CDI spec as far as this driver writes one, and the oldest spec version that can say it.
+
+Container runtimes refuse a file whole if it has an unknown field, an unknown `cdiVersion`, or one that is
+lower than its content needs; and an older runtime refuses a newer version. So the version is never chosen: it
+is computed from what the spec contains (CDI specs-go/version.go), and is as low as that allows.
+
+JSON rather than YAML: both are legal, JSON needs no dependency and is ten times faster to write.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A device node in the container.
+
+    Where type and numbers are not given the runtime takes them from `host_path` (or `path`) on the host when
+    it starts the container; where they are, the node need not exist on the host.
+    """
+
+    path: str
+    host_path: str | None = None  # None: the same as `path`
+    type: str | None = None  # b, c, u, p
+    major: int | None = None
+    minor: int | None = None
+    file_mode: int | None = None
+    permissions: str | None = None  # of the cgroup rule; None: rwm
+    uid: int | None = None
+    gid: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return _without_none(
+            path=self.path,
+            hostPath=self.host_path,
+            type=self.type,
+            major=self.major,
+            minor=self.minor,
+            fileMode=self.file_mode,
+            permissions=self.permissions,
+            uid=self.uid,
+            gid=self.gid,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A bind mount of a host path."""
+
+    host_path: str
+    container_path: str
+    options: tuple[str, ...] = ()
+    type: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return _without_none(
+            hostPath=self.host_path,
+            containerPath=self.container_path,
+            options=list(self.options) or None,
+            type=self.type,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """An OCI hook; `args` start with the program's own name."""
+
+    name: str  # createContainer and the like
+    path: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    timeout: int | None = None  # seconds
+
+    def as_dict(self) -> dict[str, Any]:
+        return _without_none(
+            hookName=self.name,
+            path=self.path,
+            args=list(self.args) or None,
+            env=list(self.env) or None,
+            timeout=self.timeout,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEdits:
+    """What a device, or all devices of a spec together, change in a container."""
+
+    env: tuple[str, ...] = ()
+    device_nodes: tuple[DeviceNode, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    additional_gids: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.env or self.device_nodes or self.mounts or self.hooks or self.additional_gids)
+
+    def __add__(self, other: "ContainerEdits") -> "ContainerEdits":
+        return ContainerEdits(
+            self.env + other.env,
+            self.device_nodes + other.device_nodes,
+            self.mounts + other.mounts,
+            self.hooks + other.hooks,
+            self.additional_gids + other.additional_gids,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return _without_none(
+            env=list(self.env) or None,
+            deviceNodes=[node.as_dict() for node in self.device_nodes] or None,
+            mounts=[mount.as_dict() for mount in self.mounts] or None,
+            hooks=[hook.as_dict() for hook in self.hooks] or None,
+            additionalGids=list(self.additional_gids) or None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CdiDevice:
+    """A device that a container can be given by its name; its edits must not be empty."""
+
+    name: str
+    edits: ContainerEdits
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return _without_none(
+            name=self.name, annotations=dict(self.annotations) or None, containerEdits=self.edits.as_dict()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A spec file. `edits` are applied once to a container that gets any of the devices."""
+
+    kind: str  # vendor/class
+    devices: tuple[CdiDevice, ...]
+    edits: ContainerEdits = field(default_factory=ContainerEdits)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        body = _without_none(
+            kind=self.kind,
+            annotations=dict(self.annotations) or None,
+            devices=[device.as_dict() for device in self.devices],
+            containerEdits=self.edits.as_dict() or None,
+        )
+        return {"cdiVersion": minimum_version(body), **body}
+
+    def to_json(self) -> bytes:
+        """The file's content; equal specs give equal bytes, so that a stale file is found by comparing."""
+        return json.dumps(self.as_dict(), separators=(",", ":")).encode() + b"\n"
+
+
+def minimum_version(body: Mapping[str, Any]) -> str:
+    """The lowest `cdiVersion` that a parsed spec of valid shape may carry."""
+    edits = list(_all_edits(body))
+    devices = body.get("devices") or ()
+    rdts = [edit["intelRdt"] for edit in edits if edit.get("intelRdt")]
+    if any(edit.get("netDevices") for edit in edits) or any(
+        rdt.get("schemata") or rdt.get("enableMonitoring") for rdt in rdts
+    ):
+        return "1.1.0"
+    if rdts or any(edit.get("additionalGids") for edit in edits):
+        return "0.7.0"
+    if (
+        body.get("annotations")
+        or any(device.get("annotations") for device in devices)
+        or "." in str(body.get("kind", "")).partition("/")[2]
+    ):
+        return "0.6.0"
+    if any("0" <= str(device.get("name", ""))[:1] <= "9" for device in devices) or any(
+        node.get("hostPath") for edit in edits for node in edit.get("deviceNodes") or ()
+    ):
+        return "0.5.0"
+    if any(mount.get("type") for edit in edits for mount in edit.get("mounts") or ()):
+        return "0.4.0"
+    return "0.3.0"
+
+
+def _all_edits(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if body.get("containerEdits"):
+        yield body["containerEdits"]
+    for device in body.get("devices") or ():
+        if device.get("containerEdits"):
+            yield device["containerEdits"]
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

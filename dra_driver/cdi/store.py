@@ -1,0 +1,110 @@
+"""The CDI directory: one spec file per claim, in a directory that we share with others.
+
+The file of a claim is `k8s.<driver>-claim_<claim uid>.json`, its kind `k8s.<driver>/claim`, a device in it
+`<claim uid>-<device>[-<share id>]`: so a name never stands for two contents, which container runtimes cache,
+and nobody else writes files with our prefix. All that is listed or removed here has that prefix.
+
+Specs are not synced to disk: the directory is a tmpfs in practice, a killed process loses nothing that was
+written, and after a reboot the specs are dropped anyway (see `dra_driver.prepare.restore`).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dra_driver.files
+from dra_driver.cdi.names import QualifiedName, check_claim_uid, is_claim_uid
+from dra_driver.cdi.spec import Spec
+from dra_driver.errors import UnavailableError
+from dra_driver.files import Files
+
+
+class SpecStore:
+    """The specs of one driver in one CDI directory; safe to use from threads as long as claims differ.
+
+    A directory that cannot be written raises UnavailableError; a UID that is none raises ClaimError before
+    any path is made of it.
+    """
+
+    def __init__(self, cdi_dir: Path, driver_name: str, *, files: Files = dra_driver.files) -> None:
+        self.directory = cdi_dir
+        self.kind = f"k8s.{driver_name}/claim"
+        self._vendor = f"k8s.{driver_name}"
+        self._prefix = f"k8s.{driver_name}-claim_"
+        self._files = files
+
+    def path(self, claim_uid: str) -> Path:
+        return self.directory / f"{self._prefix}{check_claim_uid(claim_uid)}.json"
+
+    def device_name(self, claim_uid: str, device: str, share_id: str | None = None) -> str:
+        """The name of a claim's device in the claim's spec."""
+        return "-".join(part for part in (claim_uid, device, share_id) if part is not None)
+
+    def qualified_name(self, claim_uid: str, device: str, share_id: str | None = None) -> str:
+        """What the kubelet hands to the container runtime for a claim's device."""
+        return str(QualifiedName(self._vendor, "claim", self.device_name(claim_uid, device, share_id)))
+
+    def write(self, claim_uid: str, spec: Spec) -> None:
+        """Put the claim's spec in place, whole or not at all."""
+        path, data = self.path(claim_uid), spec.to_json()
+        try:
+            try:
+                self._write(path, data)
+            except FileNotFoundError:  # somebody cleaned up below /run
+                self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+                self._write(path, data)
+        except OSError as error:
+            raise UnavailableError(
+                f"the CDI spec of claim {claim_uid} cannot be written into {self.directory} on the node: "
+                f"{error.strerror}"
+            ) from error
+
+    def _write(self, path: Path, data: bytes) -> None:
+        # Runtimes may run as another user, so the mode is that of NVIDIA's toolkit.
+        self._files.write_atomic(path, data, mode=0o644, sync=False)
+
+    def read(self, claim_uid: str) -> bytes | None:
+        """The claim's spec file as it is; None where there is none, or none that can be read."""
+        try:
+            return self.path(claim_uid).read_bytes()
+        except OSError:
+            # Unreadable is as good as missing: the caller writes it again, and hears of trouble then.
+            return None
+
+    def remove(self, claim_uid: str) -> bool:
+        """Delete the claim's spec; False where there was none."""
+        try:
+            return self._files.remove(self.path(claim_uid), sync=False)
+        except OSError as error:
+            raise UnavailableError(
+                f"the CDI spec of claim {claim_uid} cannot be removed from {self.directory} on the node: "
+                f"{error.strerror}"
+            ) from error
+
+    def claims(self) -> list[str]:
+        """The UIDs of all claims that have a spec here."""
+        return sorted(
+            uid
+            for path in self._entries()
+            if path.name.startswith(self._prefix)
+            and path.suffix == ".json"
+            and is_claim_uid(uid := path.name[len(self._prefix) : -len(".json")])
+        )
+
+    def remove_temporary(self) -> int:
+        """Delete what interrupted writes left behind; how many files that were."""
+        leftovers = [
+            path for path in self._entries() if dra_driver.files.is_temporary(path.name, of=self._prefix)
+        ]
+        for path in leftovers:
+            path.unlink(missing_ok=True)
+        return len(leftovers)
+
+    def _entries(self) -> Iterator[Path]:
+        try:
+            yield from self.directory.iterdir()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UnavailableError(
+                f"the CDI directory {self.directory} cannot be read: {error.strerror}"
+            ) from error
