@@ -1,0 +1,184 @@
+"""MIG of one GPU: mode, the profiles it can be cut into, and the devices that exist.
+
+Two numbers name a profile: the enum index that the info call takes, and the driver's `id` in the answer,
+which is what everything else (placements, creation, a GPU instance's `profileId`) uses. Only the id leaves
+this module.
+
+Names come from the driver ("MIG 1g.5gb"), for they differ between boards of one model; drivers without the
+v2 struct leave the rule of go-nvlib. Only a compute instance that fills its GPU instance is a device: what
+is published is the profile of the GPU instance, and a part of it would promise too much.
+"""
+
+import ctypes
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dra_driver.inventory.model import Mig, MigDevice, MigProfile, Problem
+from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code, Handle, NvmlCalls, NvmlError, text
+
+_MIB = 2**20
+# By NVML_GPU_INSTANCE_PROFILE_<n>_SLICE_<variant>: media engines extra, graphics, no media, all media.
+_SUFFIXES = {
+    0x7: "+me",
+    0x8: "+me",
+    0xA: "+gfx",
+    0xB: "+gfx",
+    0xC: "+gfx",
+    0x11: "+gfx",
+    0xD: "-me",
+    0xE: "-me",
+    0xF: "+me.all",
+    0x10: "+me.all",
+}
+
+
+def read_mig(
+    calls: NvmlCalls, handle: Handle, gpu_uuid: str, memory_bytes: int | None
+) -> tuple[Mig | None, tuple[Problem, ...]]:
+    """The MIG state of the GPU behind `handle`, None where it is not capable of MIG."""
+    mode = calls.optional(calls.module.nvmlDeviceGetMigMode, handle)
+    if mode is None:
+        return None, ()
+    current, pending = mode
+    profiles = _read_profiles(calls, handle, memory_bytes)
+    devices, problems = _read_devices(calls, handle, gpu_uuid, profiles) if current else ((), ())
+    return Mig(bool(current), bool(pending), tuple(profiles.values()), devices), problems
+
+
+def _read_profiles(calls: NvmlCalls, handle: Handle, memory_bytes: int | None) -> dict[int, MigProfile]:
+    nvml = calls.module
+    profiles: dict[int, MigProfile] = {}
+    for index in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+        info = calls.optional(nvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, index, 2)
+        if info is None:
+            info = calls.optional(nvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, index, 1)
+        if info is not None:
+            name = _driver_name(info) or profile_name(info.sliceCount, info.memorySizeMB, memory_bytes, index)
+            if name is not None:
+                profiles[info.id] = _profile(calls, handle, info, name)
+    return profiles
+
+
+def _profile(calls: NvmlCalls, handle: Handle, info: Any, name: str) -> MigProfile:
+    starts, size = _placements(calls, handle, info.id)
+    return MigProfile(
+        id=info.id,
+        name=name,
+        memory_bytes=info.memorySizeMB * _MIB,
+        compute_slices=info.sliceCount,
+        multiprocessors=info.multiprocessorCount,
+        copy_engines=info.copyEngineCount,
+        decoders=info.decoderCount,
+        encoders=info.encoderCount,
+        jpeg_engines=info.jpegCount,
+        ofa_engines=info.ofaCount,
+        max_instances=info.instanceCount,
+        placements=starts,
+        size=size,
+    )
+
+
+def _driver_name(info: Any) -> str | None:
+    return text(getattr(info, "name", "")).removeprefix("MIG ") or None
+
+
+def profile_name(slices: int, memory_mib: int, total_bytes: int | None, index: int) -> str | None:
+    """The name by go-nvlib's rule, None where the GPU's total memory is not known.
+
+    The number of GB is the profile's share in eighths of the GPU's memory, times the whole GiB of the GPU.
+    """
+    if not total_bytes:
+        return None
+    eighths = math.ceil(memory_mib * _MIB / total_bytes * 8)
+    gigabytes = math.floor(eighths / 8 * math.ceil(total_bytes / 2**30) + 0.5)
+    return f"{slices}g.{gigabytes}gb{_SUFFIXES.get(index, '')}"
+
+
+def _placements(calls: NvmlCalls, handle: Handle, profile_id: int) -> tuple[tuple[int, ...], int]:
+    """Starts, and their common size, in memory slices; ((), 0) where the driver does not say."""
+    nvml = calls.module
+    count, ask = ctypes.c_uint(), nvml.nvmlDeviceGetGpuInstancePossiblePlacements
+    if calls.optional(ask, handle, profile_id, None, ctypes.pointer(count)) is None or not count.value:
+        return (), 0
+    placements = (nvml.c_nvmlGpuInstancePlacement_t * count.value)()
+    if calls.optional(ask, handle, profile_id, placements, ctypes.pointer(count)) is None:
+        return (), 0
+    found = sorted((p.start, p.size) for p in placements[: count.value])
+    return tuple(start for start, _ in found), found[0][1] if found else 0
+
+
+def _read_devices(
+    calls: NvmlCalls, handle: Handle, gpu_uuid: str, profiles: Mapping[int, MigProfile]
+) -> tuple[tuple[MigDevice, ...], tuple[Problem, ...]]:
+    devices: list[MigDevice] = []
+    problems: list[Problem] = []
+    nvml = calls.module
+    for index in range(calls.optional(nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
+        try:
+            mig = calls.call(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
+        except NvmlError as error:
+            if error.code in {Code.NOT_FOUND, Code.INVALID_ARGUMENT}:
+                continue  # a hole: indices of destroyed devices are not closed up
+            problems.append(_problem(gpu_uuid, index, error))
+            continue
+        try:
+            devices.append(_read_device(calls, handle, mig, profiles))
+        except NvmlError as error:
+            problems.append(_problem(gpu_uuid, index, error))
+        except _UnpublishableError as error:
+            problems.append(Problem(str(error), uuid=gpu_uuid))
+    shared = {gi for gi, count in Counter(device.gpu_instance for device in devices).items() if count > 1}
+    problems += [
+        Problem(_partial(device.uuid), uuid=gpu_uuid) for device in devices if device.gpu_instance in shared
+    ]
+    whole = [device for device in devices if device.gpu_instance not in shared]
+    return tuple(sorted(whole, key=lambda device: device.placement)), tuple(problems)
+
+
+class _UnpublishableError(Exception):
+    """A MIG device that exists but cannot be told apart or described well enough."""
+
+
+def _read_device(
+    calls: NvmlCalls, handle: Handle, mig: Handle, profiles: Mapping[int, MigProfile]
+) -> MigDevice:
+    nvml = calls.module
+    uuid = text(calls.call(nvml.nvmlDeviceGetUUID, mig))
+    gpu_instance = calls.call(nvml.nvmlDeviceGetGpuInstanceId, mig)
+    compute_instance = calls.call(nvml.nvmlDeviceGetComputeInstanceId, mig)
+    attributes = calls.optional(nvml.nvmlDeviceGetAttributes, mig)
+    if attributes is not None and attributes.computeInstanceSliceCount < attributes.gpuInstanceSliceCount:
+        raise _UnpublishableError(_partial(uuid))
+    instance = calls.call(nvml.nvmlDeviceGetGpuInstanceById, handle, gpu_instance)
+    info = calls.call(nvml.nvmlGpuInstanceGetInfo, instance)
+    profile = profiles.get(info.profileId) or _profile_by_id(calls, handle, info.profileId)
+    if profile is None:
+        msg = f"MIG device {uuid} has profile {info.profileId}, which the driver does not describe: it is not published"
+        raise _UnpublishableError(msg)
+    if not profile.size:
+        profile = replace(profile, size=info.placement.size)
+    return MigDevice(uuid, gpu_instance, compute_instance, profile, info.placement.start)
+
+
+def _profile_by_id(calls: NvmlCalls, handle: Handle, profile_id: int) -> MigProfile | None:
+    """A profile beyond the indices that this pynvml knows of."""
+    info = calls.optional(calls.module.nvmlDeviceGetGpuInstanceProfileInfoById, handle, profile_id)
+    name = None if info is None else _driver_name(info)
+    return None if name is None else _profile(calls, handle, info, name)
+
+
+def _partial(uuid: str) -> str:
+    return (
+        f"MIG device {uuid} is only a part of its GPU instance, so it is not published: "
+        "create one compute instance that fills the GPU instance"
+    )
+
+
+def _problem(gpu_uuid: str, index: int, error: NvmlError) -> Problem:
+    if error.code in SESSION_CODES or error.code in GONE_CODES:
+        raise error
+    message = f"MIG device {index} of GPU {gpu_uuid} cannot be read ({error}), so it is not published"
+    return Problem(message, uuid=gpu_uuid)
