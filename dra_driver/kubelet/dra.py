@@ -24,7 +24,7 @@ from structlog.contextvars import bound_contextvars
 from dra_driver.errors import DriverError, one_line
 from dra_driver.kubelet.pb import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
 from dra_driver.prepare.claim import ClaimRef
-from dra_driver.prepare.engine import PreparedDevice
+from dra_driver.prepare.record import PreparedDevice
 
 log = structlog.get_logger(__name__)
 

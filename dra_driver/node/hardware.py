@@ -1,0 +1,98 @@
+"""The loop that looks at the hardware and keeps the published devices in line with it.
+
+One thread scans, builds the devices, and hands them to the publisher; everybody else reads the last
+`Snapshot`, so a Prepare never waits for NVML. The hardware is looked at again every few seconds: drivers load
+late, GPUs appear one by one after boot, fall off the bus, or get a new minor number.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import structlog
+
+from dra_driver.devices.build import build_devices
+from dra_driver.devices.model import DeviceSet, HeldDevice
+from dra_driver.inventory.backend import Backend
+from dra_driver.inventory.model import Inventory
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the last look found, and the devices made of it."""
+
+    inventory: Inventory
+    devices: DeviceSet
+
+
+class Hardware:
+    """Scans in a thread of its own; `snapshot` is what it found last."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        held: Callable[[], Iterable[HeldDevice]],
+        driver_name: str,
+        interval_seconds: float,
+        on_change: Callable[[Snapshot], None],
+    ) -> None:
+        self._backend = backend
+        self._held = held
+        self._driver_name = driver_name
+        self._interval = interval_seconds
+        self._on_change = on_change
+        self.snapshot = Snapshot(Inventory(available=False), DeviceSet())
+        self.scanned = threading.Event()  # set after the first look, whatever it found
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="hardware", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def look(self) -> None:
+        """Look again now: a claim was released, or somebody wants to know."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End the loop. A scan that hangs is left behind: its thread ends with the process."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join(timeout=1.0)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                self._look()
+            except Exception:
+                # Every other part lives on with the last snapshot, so this loop must not end either.
+                log.exception("looking at the hardware failed for a reason that is a fault of this driver")
+            self._wake.wait(self._interval)
+            self._wake.clear()
+        self._backend.close()
+
+    def _look(self) -> None:
+        before = self.snapshot
+        inventory = self._backend.scan()
+        if inventory.problems != before.inventory.problems or not self.scanned.is_set():
+            for problem in inventory.problems:
+                log.warning("problem with the hardware", err=problem.message, gpu=problem.uuid or problem.pci_address)
+        devices = build_devices(inventory, self._held(), driver_name=self._driver_name)
+        self.snapshot = Snapshot(inventory, devices)
+        changed = devices != before.devices or not self.scanned.is_set()
+        self.scanned.set()
+        if changed:
+            log.info(
+                "devices found",
+                gpus=len(inventory.gpus),
+                devices=len(devices),
+                driver_version=inventory.driver_version,
+                available=inventory.available,
+            )
+            self._on_change(self.snapshot)

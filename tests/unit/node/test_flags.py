@@ -1,0 +1,82 @@
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from dra_driver.errors import UsageError
+from dra_driver.node.flags import parse
+
+
+def test_defaults_are_the_kubelets_directories() -> None:
+    settings = parse(["--node-name", "a"], {})
+
+    assert Path("/var/lib/kubelet/plugins/gpu.nvidia.com") == settings.plugin_dir
+    assert Path("/var/lib/kubelet/plugins_registry") == settings.kubelet_registry_dir
+    assert Path("/var/run/cdi") == settings.cdi_dir
+    assert (None, None, "nvml") == (settings.kubeconfig, settings.driver_root, settings.backend)
+
+
+@pytest.mark.parametrize("variable", ["NVIDIA_DRIVER_ROOT", "HOST_DRIVER_ROOT", "DRIVER_ROOT"])
+def test_variables_of_the_official_driver_are_understood(variable: str) -> None:
+    settings = parse([], {"NODE_NAME": "a", variable: "/run/nvidia/driver"})
+
+    assert PurePosixPath("/run/nvidia/driver") == settings.driver_root
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--cdi-root",
+        "--cdi-dir",
+        "--kubelet-plugins-directory-path",
+        "--nvidia-driver-root",
+        "--http-endpoint",
+    ],
+)
+def test_flags_of_the_official_driver_are_understood(flag: str) -> None:
+    settings = parse(["--node-name=a", flag, "/given"], {})
+
+    given = (settings.cdi_dir, settings.kubelet_plugins_dir, settings.driver_root, settings.metrics_address)
+    assert "/given" in {str(value) for value in given}
+
+
+def test_the_command_line_wins_over_the_environment_and_empty_means_unset() -> None:
+    settings = parse(["--log-level", "debug"], {"NODE_NAME": "a", "LOG_LEVEL": "error", "LOG_FORMAT": ""})
+
+    assert ("debug", "text") == (settings.log_level, settings.log_format)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "message"),
+    [
+        ([], {}, r"--node-name \(or NODE_NAME\) is required"),
+        (["--node-name", "a", "--cdi-dir", "run/cdi"], {}, "--cdi-dir: 'run/cdi' must be an absolute path"),
+        (
+            ["--node-name", "a", "--backend", "amd"],
+            {},
+            "--backend: 'amd' is neither nvml nor simulated:PROFILE",
+        ),
+        (["--node-name", "a", "--backend", "simulated:"], {}, "--backend: 'simulated:' is neither"),
+        (["--node-name", "a", "--driver-name", "GPU_"], {}, "--driver-name: 'GPU_' must be a DNS subdomain"),
+        (["--node-name", "a", "--driver-name", "../x"], {}, "--driver-name: '../x' must be a DNS subdomain"),
+        (
+            ["--node-name", "a"],
+            {"LOG_LEVEL": "loud"},
+            "LOG_LEVEL: 'loud' is none of debug, info, warning, error",
+        ),
+        (
+            ["--node-name", "a", "--rescan-seconds", "0"],
+            {},
+            "--rescan-seconds: '0' must be a number from 0.1",
+        ),
+        (
+            ["--node-name", "a", "--healthcheck-port", "70000"],
+            {},
+            "--healthcheck-port: '70000' must be a number",
+        ),
+        (["--node-name", "a", "--unknown"], {}, "unrecognized arguments: --unknown"),
+        (["--node"], {}, "unrecognized arguments: --node"),
+    ],
+)
+def test_what_is_wrong_is_named(arguments: list[str], environment: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse(arguments, environment)
