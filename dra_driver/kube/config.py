@@ -1,0 +1,290 @@
+"""Where the API server is and who we are there: in-cluster, or from a kubeconfig.
+
+Both are read here as long as they name files, data or a token: that is all a Pod or a node ever has, and the
+`kubernetes` library adds 19 MB and 0.2 s to every node's plugin for it (and reads a `tokenFile` only once).
+What needs a program or a provider (exec plugins, OIDC, passwords, proxies) is the library's, loaded on demand.
+
+Tokens and certificates rotate. A token file is read again every minute and after a 401; certificates are read
+whenever `ssl_context` is called, which the client does each time it opens a fresh pool of connections.
+"""
+
+import base64
+import binascii
+import os
+import ssl
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from dra_driver.errors import UnavailableError, UsageError, one_line
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_TOKEN_SECONDS = 60.0  # as client-go; kubelet replaces a projected token well before it expires
+_PLAIN_CLUSTER = {
+    "server",
+    "certificate-authority",
+    "certificate-authority-data",
+    "insecure-skip-tls-verify",
+    "tls-server-name",
+    "disable-compression",
+    "extensions",
+}
+_PLAIN_USER = {
+    "client-certificate",
+    "client-certificate-data",
+    "client-key",
+    "client-key-data",
+    "token",
+    "tokenFile",
+    "extensions",
+}
+
+
+class Credentials(Protocol):
+    """Who we are, as the value of an Authorization header; None where a client certificate, or nothing, says it."""
+
+    def authorization(self) -> str | None: ...
+
+    def renew(self) -> None:
+        """The server did not accept us: forget what is cached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How to check the server, and our certificate; each part is a file, data, or None."""
+
+    authority_file: str | None = None
+    authority: bytes | None = None
+    certificate: bytes | Path | None = None
+    key: bytes | Path | None = None
+    verify: bool = True
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """A context from the files as they are now; OSError, ssl.SSLError or ValueError where they are no use."""
+        context = ssl.create_default_context(
+            cafile=self.authority_file, cadata=self.authority.decode() if self.authority else None
+        )
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self.certificate is not None:
+            # OpenSSL's interface takes files only, so data goes through ones that live for this call.
+            with tempfile.TemporaryDirectory(prefix="dra-driver-") as directory:
+                certificate = _as_file(self.certificate, Path(directory, "tls.crt"))
+                key = None if self.key is None else _as_file(self.key, Path(directory, "tls.key"))
+                context.load_cert_chain(certificate, key)
+        return context
+
+
+def _as_file(content: bytes | Path, path: Path) -> Path:
+    if isinstance(content, Path):
+        return content
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An API server, with all that a connection to it needs."""
+
+    url: str  # with a path where the server is behind one, without a slash at its end
+    credentials: Credentials
+    tls: Tls | None = None  # None: plain HTTP
+    server_name: str | None = None  # in the certificate, where it is not the URL's host
+    proxy: str | None = None
+
+
+class StaticToken:
+    """A token that stands in the kubeconfig, or no token."""
+
+    def __init__(self, token: str | None = None) -> None:
+        self._header = f"Bearer {token}" if token else None
+
+    def authorization(self) -> str | None:
+        return self._header
+
+    def renew(self) -> None:
+        """It stays what it is."""
+
+
+class TokenFile:
+    """A token in a file that somebody keeps fresh; UnavailableError while it cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._header: str | None = None
+        self._read_at = 0.0
+
+    def authorization(self) -> str | None:
+        now = time.monotonic()
+        if self._header is None or now - self._read_at > _TOKEN_SECONDS:
+            # Two threads may both read it: harmless, and cheaper than a lock on every request.
+            try:
+                self._header = f"Bearer {self._path.read_text().strip()}"
+            except OSError as error:
+                msg = f"cannot read the token {self._path}: {error.strerror}"
+                raise UnavailableError(msg) from error
+            self._read_at = now
+        return self._header
+
+    def renew(self) -> None:
+        self._header = None
+
+
+class LibraryCredentials:
+    """Credentials that the `kubernetes` library obtains and renews, of `configuration`."""
+
+    def __init__(self, configuration: Any) -> None:
+        self._configuration = configuration
+        self._lock = threading.Lock()  # its hook writes into the configuration
+
+    def authorization(self) -> str | None:
+        with self._lock:
+            header: str | None = self._configuration.get_api_key_with_prefix("BearerToken")
+            return header
+
+    def renew(self) -> None:
+        """The library looks at the expiry itself, on every use."""
+
+
+def in_cluster(environ: Mapping[str, str] = os.environ, directory: Path = _SERVICE_ACCOUNT) -> Endpoint:
+    """The API server of the cluster that this Pod runs in; UsageError where it is no Pod."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
+    token, authority = directory / "token", directory / "ca.crt"
+    if not host or not port:
+        msg = (
+            "no kubeconfig was given, and this is no Pod (KUBERNETES_SERVICE_HOST is not set); "
+            "pass --kubeconfig FILE"
+        )
+        raise UsageError(msg)
+    for path in (token, authority):
+        if not path.is_file():
+            msg = f"the Pod has no {path}; let its service account mount a token, or pass --kubeconfig FILE"
+            raise UsageError(msg)
+    host = f"[{host}]" if ":" in host else host
+    return Endpoint(f"https://{host}:{port}", TokenFile(token), Tls(authority_file=str(authority)))
+
+
+def from_kubeconfig(path: Path) -> Endpoint:
+    """The current context of the kubeconfig at `path`; UsageError, naming it, where that is no use."""
+    try:
+        body = yaml.safe_load(path.read_text())
+        cluster, user = _current(body)
+        plain = cluster.keys() <= _PLAIN_CLUSTER and user.keys() <= _PLAIN_USER
+        if plain and not _may_need_proxy(cluster["server"]):
+            return _plain(cluster, user, path.parent)
+        return _from_library(path, user)
+    except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+        text = f"it has no {error}" if isinstance(error, KeyError) else one_line(error)
+        msg = f"cannot use the kubeconfig {path}: {text}"
+        raise UsageError(msg) from error
+
+
+def _current(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    if not isinstance(body, dict):
+        msg = "it is empty" if body is None else "it is no mapping"
+        raise TypeError(msg)
+    name = body.get("current-context")
+    if not name:
+        msg = "it has no current-context; choose one with kubectl config use-context"
+        raise ValueError(msg)
+    context = _named(body, "contexts", "context", name)
+    cluster = _named(body, "clusters", "cluster", context["cluster"])
+    user = _named(body, "users", "user", context["user"]) if context.get("user") else {}
+    if not str(cluster["server"]).startswith(("http://", "https://")):
+        msg = f"its server {cluster['server']!r} is no URL"
+        raise ValueError(msg)
+    return cluster, user
+
+
+def _named(body: Mapping[str, Any], plural: str, kind: str, name: str) -> dict[str, Any]:
+    for entry in body.get(plural) or []:
+        if entry["name"] == name:
+            return dict(entry.get(kind) or {})
+    msg = f"it names the {kind} {name!r}, but {plural} has none of that name"
+    raise ValueError(msg)
+
+
+def _plain(cluster: Mapping[str, Any], user: Mapping[str, Any], directory: Path) -> Endpoint:
+    authority = _part(cluster, "certificate-authority", directory)
+    tls = Tls(
+        authority_file=str(authority) if isinstance(authority, Path) else None,
+        authority=authority if isinstance(authority, bytes) else None,
+        certificate=_part(user, "client-certificate", directory),
+        key=_part(user, "client-key", directory),
+        verify=not cluster.get("insecure-skip-tls-verify"),
+    )
+    url = str(cluster["server"]).rstrip("/")
+    credentials: Credentials
+    if user.get("token"):  # wins over the file, as in kubectl
+        credentials = StaticToken(user["token"])
+    elif user.get("tokenFile"):
+        credentials = TokenFile(directory / user["tokenFile"])
+    else:
+        credentials = StaticToken()
+    return Endpoint(
+        url, credentials, tls if url.startswith("https") else None, cluster.get("tls-server-name") or None
+    )
+
+
+def _part(body: Mapping[str, Any], key: str, directory: Path) -> bytes | Path | None:
+    data = body.get(f"{key}-data")
+    if data:
+        try:
+            return base64.b64decode(data, validate=True)
+        except binascii.Error as error:
+            msg = f"its {key}-data is no base64"
+            raise ValueError(msg) from error
+    name = body.get(key)
+    return directory / name if name else None
+
+
+def _may_need_proxy(url: str) -> bool:
+    if url.startswith(("http://", "https://localhost", "https://127.", "https://[::1]")):
+        return False
+    return any(os.environ.get(name) for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"))
+
+
+def _from_library(path: Path, user: Mapping[str, Any]) -> Endpoint:
+    from kubernetes.client import Configuration
+    from kubernetes.config import ConfigException, load_kube_config
+
+    configuration = Configuration()
+    try:
+        load_kube_config(str(path), client_configuration=configuration, persist_config=False)
+    except ConfigException as error:
+        raise ValueError(one_line(error)) from error
+    certificate, key = configuration.cert_file, configuration.key_file
+    if "exec" in user and not certificate and not configuration.api_key:
+        msg = (
+            f"its exec plugin {user['exec'].get('command')!r} gave no credentials"  # the library only logs it
+        )
+        raise ValueError(msg)
+    tls = Tls(
+        authority_file=configuration.ssl_ca_cert,
+        certificate=Path(certificate) if certificate else None,
+        key=Path(key) if key else None,
+        verify=configuration.verify_ssl,
+    )
+    url = str(configuration.host).rstrip("/")
+    return Endpoint(
+        url,
+        LibraryCredentials(configuration),
+        tls if url.startswith("https") else None,
+        configuration.tls_server_name,
+        _proxy_for(configuration, url),
+    )
+
+
+def _proxy_for(configuration: Any, url: str) -> str | None:
+    from kubernetes.client import rest
+
+    bypassed = configuration.no_proxy and rest.should_bypass_proxies(url, no_proxy=configuration.no_proxy)
+    return None if bypassed else configuration.proxy

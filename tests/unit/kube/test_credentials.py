@@ -1,0 +1,248 @@
+"""Kubeconfigs, service accounts, certificates, and their renewal."""
+
+import base64
+import json
+import os
+import ssl
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dra_driver.errors import UnavailableError, UsageError
+from dra_driver.kube.client import Client
+from dra_driver.kube.config import TokenFile, from_kubeconfig, in_cluster
+from dra_driver.kube.errors import UnauthorizedError
+from dra_driver.kube.resources import NODES
+from dra_driver.kube.scripted import ScriptedServer, status
+
+
+@pytest.fixture
+def tls_server(tls_files: Path) -> Iterator[ScriptedServer]:
+    """A server that asks for a client certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls_files / "server.crt", tls_files / "server.key")
+    context.load_verify_locations(tls_files / "ca.crt")
+    context.verify_mode = ssl.CERT_REQUIRED
+    with ScriptedServer(tls=context) as server:
+        yield server
+
+
+CONTEXT = "current-context: x\ncontexts: [{name: x, context: {cluster: k}}]\n"
+
+
+def kubeconfig(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> Path:
+    body = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(yaml.safe_dump(body))
+    return path
+
+
+def ask(path: Path) -> None:
+    client = Client.connect(path)
+    client.get(NODES, "n")
+    client.close()
+
+
+def encoded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def test_certificates_may_be_data(tmp_path: Path, tls_files: Path, tls_server: ScriptedServer) -> None:
+    user = {
+        "client-certificate-data": encoded(tls_files / "client.crt"),
+        "client-key-data": encoded(tls_files / "client.key"),
+    }
+    cluster = {"server": tls_server.url, "certificate-authority-data": encoded(tls_files / "ca.crt")}
+    ask(kubeconfig(tmp_path / "config", cluster, user))
+    assert len(tls_server.requests) == 1
+
+
+def test_certificates_may_be_files_beside_the_kubeconfig(
+    tmp_path: Path, tls_files: Path, tls_server: ScriptedServer
+) -> None:
+    for name in ("ca.crt", "client.crt", "client.key"):
+        (tmp_path / name).write_bytes((tls_files / name).read_bytes())
+    cluster = {
+        "server": tls_server.url.replace("127.0.0.1", "localhost"),
+        "certificate-authority": "ca.crt",
+        "tls-server-name": "apiserver.test",
+    }
+    user = {"client-certificate": "client.crt", "client-key": "client.key"}
+    ask(kubeconfig(tmp_path / "config", cluster, user))
+    assert len(tls_server.requests) == 1
+
+
+def test_an_unknown_authority_is_said(tmp_path: Path, tls_server: ScriptedServer) -> None:
+    path = kubeconfig(tmp_path / "config", {"server": tls_server.url}, {})
+    with pytest.raises(UnavailableError, match="its certificate is not trusted"):
+        ask(path)
+
+
+def test_verification_can_be_switched_off(
+    tmp_path: Path, tls_files: Path, tls_server: ScriptedServer
+) -> None:
+    user = {
+        "client-certificate": str(tls_files / "client.crt"),
+        "client-key": str(tls_files / "client.key"),
+    }
+    cluster = {"server": tls_server.url, "insecure-skip-tls-verify": True}
+    ask(kubeconfig(tmp_path / "config", cluster, user))
+    assert len(tls_server.requests) == 1
+
+
+def test_a_certificate_that_is_no_certificate_is_the_users_to_mend(tmp_path: Path) -> None:
+    data = base64.b64encode(b"nonsense").decode()
+    path = kubeconfig(
+        tmp_path / "config", {"server": "https://localhost:1", "certificate-authority-data": data}, {}
+    )
+    with pytest.raises(UsageError, match="cannot use the certificates for https://localhost:1"):
+        Client.connect(path)
+
+
+def test_plain_kubeconfigs_do_not_load_the_kubernetes_library(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", {"server": "http://localhost:1"}, {"token": "t"})
+    code = (
+        "import sys, pathlib; from dra_driver.kube.client import Client;"
+        f"Client.connect(pathlib.Path({str(path)!r})); sys.exit('kubernetes' in sys.modules)"
+    )
+    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0
+
+
+def test_the_token_of_a_user_is_sent(tmp_path: Path) -> None:
+    with ScriptedServer() as server:
+        ask(kubeconfig(tmp_path / "config", {"server": server.url}, {"token": "secret"}))
+    assert server.requests[0].headers["authorization"] == "Bearer secret"
+
+
+def test_an_exec_plugin_is_run_by_the_library(tmp_path: Path) -> None:
+    credential = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": "fresh"},
+    }
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": sys.executable,
+            "args": ["-c", f"print({json.dumps(credential)!r})"],
+            "interactiveMode": "Never",
+        }
+    }
+    with ScriptedServer() as server:
+        ask(kubeconfig(tmp_path / "config", {"server": server.url}, user))
+    assert server.requests[0].headers["authorization"] == "Bearer fresh"
+
+
+def test_an_exec_plugin_that_fails_is_said(tmp_path: Path) -> None:
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/no/such/program"}}
+    path = kubeconfig(tmp_path / "config", {"server": "http://localhost:1"}, user)
+    with pytest.raises(UsageError, match="exec plugin '/no/such/program' gave no credentials"):
+        Client.connect(path)
+
+
+def test_a_password_goes_through_the_library(tmp_path: Path) -> None:
+    with ScriptedServer() as server:
+        user = {"username": "admin", "password": "pw"}
+        ask(kubeconfig(tmp_path / "config", {"server": server.url}, user))
+    assert server.requests[0].headers["authorization"] == "Basic YWRtaW46cHc="
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "No such file"),
+        ("", "it is empty"),
+        ("[]", "it is no mapping"),
+        ("a: [", "while parsing"),
+        ("clusters: []", "no current-context"),
+        ("current-context: x\ncontexts: []", "the context 'x', but contexts has none"),
+        (f"{CONTEXT}clusters: [{{name: k, cluster: {{}}}}]", "it has no 'server'"),
+        (f"{CONTEXT}clusters: [{{name: k, cluster: {{server: 'localhost:8080'}}}}]", "is no URL"),
+    ],
+)
+def test_a_bad_kubeconfig_is_named_with_what_is_wrong(tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "config"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UsageError, match=f"cannot use the kubeconfig {path}: .*{message}"):
+        from_kubeconfig(path)
+
+
+class TestInCluster:
+    @pytest.fixture
+    def account(self, tmp_path: Path, tls_files: Path) -> Path:
+        (tmp_path / "token").write_text("first\n")
+        (tmp_path / "ca.crt").write_bytes((tls_files / "ca.crt").read_bytes())
+        return tmp_path
+
+    def test_the_service_and_the_mounted_account_are_used(self, account: Path) -> None:
+        endpoint = in_cluster(
+            {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}, account
+        )
+        assert endpoint.url == "https://[fd00::1]:443"
+        assert endpoint.credentials.authorization() == "Bearer first"
+
+    def test_outside_of_a_pod_it_says_what_to_pass(self, account: Path) -> None:
+        with pytest.raises(UsageError, match="pass --kubeconfig FILE"):
+            in_cluster({}, account)
+
+    def test_a_pod_without_a_token_is_told_so(self, account: Path) -> None:
+        (account / "token").unlink()
+        with pytest.raises(UsageError, match="mount a token"):
+            in_cluster({"KUBERNETES_SERVICE_HOST": "h", "KUBERNETES_SERVICE_PORT": "443"}, account)
+
+
+def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "token"
+    path.write_text("old")
+    token = TokenFile(path)
+    assert token.authorization() == "Bearer old"
+    path.write_text("new")
+    assert token.authorization() == "Bearer old"
+    later = time.monotonic() + 61
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert token.authorization() == "Bearer new"
+
+
+def test_a_token_that_was_refused_is_read_again_at_once(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("old")
+    with ScriptedServer([status(401, "Unauthorized")]) as server:
+        client = Client.connect(
+            kubeconfig(tmp_path / "config", {"server": server.url}, {"tokenFile": "token"})
+        )
+        with pytest.raises(UnauthorizedError):
+            client.get(NODES, "n")
+        (tmp_path / "token").write_text("new")
+        client.get(NODES, "n")
+        client.close()
+    assert [r.headers["authorization"] for r in server.requests] == ["Bearer old", "Bearer new"]
+
+
+def test_a_token_file_that_is_away_counts_as_no_answer(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="cannot read the token"):
+        TokenFile(tmp_path / "token").authorization()
+
+
+def test_a_renewed_client_certificate_is_used_after_a_401(
+    tmp_path: Path, tls_files: Path, tls_server: ScriptedServer
+) -> None:
+    for name in ("client.crt", "client.key"):
+        (tmp_path / name).write_bytes((tls_files / name).read_bytes())
+    cluster = {"server": tls_server.url, "certificate-authority": str(tls_files / "ca.crt")}
+    user = {"client-certificate": "client.crt", "client-key": "client.key"}
+    client = Client.connect(kubeconfig(tmp_path / "config", cluster, user))
+    tls_server.answers.append(status(401, "Unauthorized", "expired"))
+    with pytest.raises(UnauthorizedError):
+        client.get(NODES, "n")
+    client.get(NODES, "n")
+    client.close()
+    assert len(tls_server.connections) == 2

@@ -1,0 +1,212 @@
+"""A copy that follows the server, and does not hammer it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from dra_driver.kube.client import Client
+from dra_driver.kube.reflector import Reflector
+from dra_driver.kube.resources import PODS
+from dra_driver.kube.scripted import Answer, Drop, Reply, Request, ScriptedServer, Stream, status
+
+Serve = Callable[..., tuple[ScriptedServer, Client]]
+
+
+def pod(name: str, version: int, uid: str = "") -> dict[str, Any]:
+    metadata = {"namespace": "ns", "name": name, "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+
+
+def listing(version: int, *items: dict[str, Any]) -> Answer:
+    return Answer(body={"metadata": {"resourceVersion": str(version)}, "items": list(items)})
+
+
+def event(kind: str, obj: dict[str, Any]) -> dict[str, Any]:
+    return {"type": kind, "object": obj}
+
+
+class Seen:
+    """Collects events, and lets a test wait for one."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, kind: str, obj: dict[str, Any]) -> None:
+        with self._changed:
+            self.events.append((kind, obj["metadata"]["name"]))
+            self._changed.notify_all()
+
+    def wait_for(self, *expected: tuple[str, str]) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: len(self.events) >= len(expected), 10)
+        assert self.events == list(expected)
+
+
+@pytest.fixture
+def follow() -> Iterator[Callable[..., Reflector]]:
+    started: list[Reflector] = []
+
+    def start(client: Client, on_event: Callable[[str, dict[str, Any]], None] | None = None) -> Reflector:
+        reflector = Reflector(client, PODS, field_selector="spec.nodeName=n", on_event=on_event)
+        started.append(reflector)
+        reflector.start()
+        return reflector
+
+    yield start
+    for reflector in started:
+        reflector.stop()
+
+
+Follow = Callable[..., Reflector]
+HOLD = Stream(hold=True)
+
+
+def versions(server: ScriptedServer) -> list[str | None]:
+    """The resource version each watch started from; None for a list."""
+    return [r.query.get("resourceVersion") if "watch" in r.query else None for r in server.requests]
+
+
+def test_it_lists_then_watches_from_there(serve: Serve, follow: Follow) -> None:
+    seen = Seen()
+    server, client = serve(
+        listing(5, pod("a", 3)),
+        Stream(
+            [event("MODIFIED", pod("a", 6)), event("ADDED", pod("b", 7)), event("DELETED", pod("a", 8))],
+            hold=True,
+        ),
+    )
+    reflector = follow(client, seen)
+    seen.wait_for(("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a"))
+    assert reflector.synced.is_set()
+    assert [p["metadata"]["name"] for p in reflector.snapshot()] == ["b"]
+    assert reflector.get("b", "ns") == pod("b", 7)
+    assert reflector.get("a", "ns") is None
+    assert versions(server) == [None, "5"]
+    assert server.requests[0].query == {"fieldSelector": "spec.nodeName=n"}
+
+
+def test_the_next_watch_starts_at_the_last_bookmark(serve: Serve, follow: Follow) -> None:
+    server, client = serve(listing(5), Stream([event("BOOKMARK", pod("", 90))]), HOLD)
+    follow(client)
+    server.wait_for(3)
+    assert versions(server) == [None, "5", "90"]
+
+
+def test_410_means_list_again_and_what_is_gone_is_told(serve: Serve, follow: Follow) -> None:
+    seen = Seen()
+    gone = event("ERROR", status(410, "Expired").body)
+    server, client = serve(
+        listing(5, pod("a", 1), pod("b", 2), pod("c", 3)),
+        Stream([event("BOOKMARK", pod("", 6)), gone]),
+        listing(9, pod("b", 2), pod("c", 8), pod("d", 9)),
+        HOLD,
+    )
+    reflector = follow(client, seen)
+    added = [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
+    seen.wait_for(*added, ("DELETED", "a"), ("MODIFIED", "c"), ("ADDED", "d"))
+    assert sorted(p["metadata"]["name"] for p in reflector.snapshot()) == ["b", "c", "d"]
+    server.wait_for(4)
+    assert versions(server) == [None, "5", None, "9"]
+
+
+def test_a_pod_made_again_under_its_name_replaces_the_old_one(serve: Serve, follow: Follow) -> None:
+    seen = Seen()
+    late = [event("ADDED", pod("a", 9, "new")), event("DELETED", pod("a", 8, "uid-a"))]
+    _, client = serve(listing(5, pod("a", 1)), Stream([*late, event("ADDED", pod("z", 10))], hold=True))
+    reflector = follow(client, seen)
+    seen.wait_for(("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "z"))
+    assert reflector.get("a", "ns") == pod("a", 9, "new")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Stream(), Drop(), status(410, "Expired"), status(500, "InternalError"), status(403, "Forbidden")],
+    ids=["ends", "drops", "410", "500", "403"],
+)
+def test_a_server_that_ends_each_watch_at_once_is_asked_about_once_a_second(
+    serve: Serve, follow: Follow, reply: Reply
+) -> None:
+    def otherwise(request: Request) -> Reply:
+        return reply if "watch" in request.query else listing(5)
+
+    tries = 3 if isinstance(reply, Drop) else 2  # a list and a watch, which is sent again when dropped
+    server, client = serve()
+    server.otherwise = otherwise
+    with capture_logs():
+        follow(client)
+        server.wait_for(tries)
+        with pytest.raises(TimeoutError):
+            server.wait_for(tries + 1, timeout=0.9)
+        server.wait_for(tries + 1)
+
+
+def test_it_survives_a_server_that_is_away(serve: Serve, follow: Follow) -> None:
+    _, client = serve(Drop(), Drop(), listing(5, pod("a", 1)), HOLD)
+    with capture_logs() as logs:
+        reflector = follow(client)
+        assert reflector.synced.wait(10)
+    assert [entry["event"] for entry in logs] == ["cannot follow"]
+    assert reflector.get("a", "ns") == pod("a", 1)
+
+
+def test_a_handler_that_raises_is_logged_and_the_next_event_still_comes(serve: Serve, follow: Follow) -> None:
+    seen = Seen()
+
+    def handler(kind: str, obj: dict[str, Any]) -> None:
+        seen(kind, obj)
+        if obj["metadata"]["name"] == "a":
+            raise RuntimeError
+
+    _, client = serve(listing(5, pod("a", 1)), Stream([event("ADDED", pod("b", 6))], hold=True))
+    with capture_logs() as logs:
+        follow(client, handler)
+        seen.wait_for(("ADDED", "a"), ("ADDED", "b"))
+    assert [entry["event"] for entry in logs] == ["handler failed"]
+
+
+class TestOwnWrites:
+    """The copy is never turned back by news that is older than what our own writes returned."""
+
+    def test_an_adopted_object_stays_against_older_news_and_its_own_event_is_not_told(
+        self, serve: Serve, follow: Follow
+    ) -> None:
+        seen = Seen()
+        server, client = serve(listing(5), HOLD)
+        reflector = follow(client, seen)
+        server.wait_for(2)
+        reflector.adopt(pod("a", 8))
+        reflector._take("MODIFIED", pod("a", 7))
+        reflector._take("MODIFIED", pod("a", 8))
+        assert reflector.get("a", "ns") == pod("a", 8)
+        reflector._take("MODIFIED", pod("a", 9))
+        seen.wait_for(("MODIFIED", "a"))
+
+    def test_a_forgotten_object_does_not_come_back(self, serve: Serve, follow: Follow) -> None:
+        server, client = serve(listing(5, pod("a", 1)), HOLD)
+        reflector = follow(client)
+        server.wait_for(2)
+        reflector.forget(pod("a", 1))
+        reflector._take("MODIFIED", pod("a", 6))
+        assert reflector.snapshot() == []
+
+    def test_a_list_from_before_the_write_does_not_remove_it(self, serve: Serve, follow: Follow) -> None:
+        server, client = serve(listing(5), HOLD)
+        reflector = follow(client)
+        server.wait_for(2)
+        reflector.adopt(pod("new", 8))
+        reflector.adopt(pod("deleted-since", 6))
+        server.answers.append(listing(7))
+        reflector._list()
+        assert [p["metadata"]["name"] for p in reflector.snapshot()] == ["new"]
+
+
+def test_stop_ends_it_while_it_waits_for_events(serve: Serve, follow: Follow) -> None:
+    server, client = serve(listing(5), HOLD)
+    reflector = follow(client)
+    server.wait_for(2)
+    reflector.stop()
+    assert not [t for t in threading.enumerate() if t.name == "reflect-pods"]
