@@ -1,0 +1,248 @@
+"""The files of a simulated driver root, as data: path -> what stands there.
+
+The layout is that of a driver installed from NVIDIA's packages on a Debian-like x86_64 system, as far as a
+kubelet plugin, CDI and a container look at it. Contents are as short as what is parsed allows; libraries are
+texts, so that nobody runs a program against them by mistake and gets further than the loader's error.
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dra_driver.inventory.model import Gpu
+from dra_driver.inventory.profile import Profile
+
+_LIBRARIES = "usr/lib/x86_64-linux-gnu"
+# Library -> its soname's number; None: loaded by its full name only. The compute and graphics set of R580.
+_SONAMES: dict[str, int | None] = {
+    "libcuda": 1,
+    "libcudadebugger": 1,
+    "libnvcuvid": 1,
+    "libnvidia-allocator": 1,
+    "libnvidia-cfg": 1,
+    "libnvidia-encode": 1,
+    "libnvidia-fbc": 1,
+    "libnvidia-ml": 1,
+    "libnvidia-ngx": 1,
+    "libnvidia-nvvm": 4,
+    "libnvidia-opencl": 1,
+    "libnvidia-opticalflow": 1,
+    "libnvidia-ptxjitcompiler": 1,
+    "libnvidia-sandboxutils": 1,
+    "libnvidia-vksc-core": 1,
+    "libnvoptix": 1,
+    "libEGL_nvidia": 0,
+    "libGLESv1_CM_nvidia": 1,
+    "libGLESv2_nvidia": 2,
+    "libGLX_nvidia": 0,
+    "vdpau/libvdpau_nvidia": 1,
+    "libnvidia-eglcore": None,
+    "libnvidia-glcore": None,
+    "libnvidia-glsi": None,
+    "libnvidia-glvkspirv": None,
+    "libnvidia-gpucomp": None,
+    "libnvidia-pkcs11": None,
+    "libnvidia-pkcs11-openssl3": None,
+    "libnvidia-rtcore": None,
+    "libnvidia-tls": None,
+}
+_DEVELOPMENT_LINKS = (
+    "libcuda",
+    "libnvidia-ml",
+    "libnvidia-ptxjitcompiler",
+)  # have a plain .so beside the soname
+_PROGRAMS = ("nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server")
+_FIRMWARE = ("gsp_ga10x.bin", "gsp_tu10x.bin")
+# The order in which device numbers are given out; drm is not NVIDIA's, but its nodes must be no real ones either.
+_DRIVERS = ("nvidia", "nvidia-uvm", "nvidia-nvswitch", "nvidia-caps", "drm")
+_CAP_CONFIG, _CAP_MONITOR, _CAPS_FIRST = 1, 2, 3
+_CAPS_PER_INSTANCE, _INSTANCES_PER_GPU = 9, 15
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    content: bytes
+    mode: int = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class Symlink:
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class CharDevice:
+    major: int
+    minor: int
+    mode: int = 0o666
+
+
+Entry = File | Symlink | CharDevice
+
+
+def driver_files(profile: Profile, gpus: Iterable[Gpu], majors: list[int]) -> dict[str, Entry]:
+    """All entries by path below the root; `majors` (at least one) are the numbers that device nodes may have."""
+    gpus = tuple(gpus)
+    numbers = {driver: majors[i % len(majors)] for i, driver in enumerate(_DRIVERS)}
+    files: dict[str, Entry] = {}
+    for part in (
+        _libraries(profile.driver_version),
+        _programs(gpus),
+        _dev(profile, gpus, numbers),
+        _sys(profile, gpus),
+        _proc(profile, gpus, numbers),
+    ):
+        files.update(part)
+    return files
+
+
+def _libraries(version: str) -> Iterator[tuple[str, Entry]]:
+    for name, number in _SONAMES.items():
+        real = f"{name}.so.{version}"
+        text = f"{real} of a simulated driver\n"
+        yield f"{_LIBRARIES}/{real}", File(text.encode())
+        base = real.rpartition("/")[2]
+        if number is not None:
+            yield f"{_LIBRARIES}/{name}.so.{number}", Symlink(base)
+            if name in _DEVELOPMENT_LINKS:
+                yield f"{_LIBRARIES}/{name}.so", Symlink(f"{name}.so.{number}")
+    for name in _FIRMWARE:
+        yield f"lib/firmware/nvidia/{version}/{name}", File(b"firmware of a simulated driver\n")
+
+
+def _programs(gpus: tuple[Gpu, ...]) -> Iterator[tuple[str, Entry]]:
+    """`nvidia-smi` lists the GPUs whose device node is there: in a container, those that it was given."""
+    lines = [
+        "#!/bin/sh",
+        "# Stands in for nvidia-smi on a simulated node: lists the GPUs whose device nodes are here.",
+    ]
+    for gpu in (gpu for gpu in gpus if gpu.minor is not None):
+        text = shlex.quote(f"GPU {gpu.index}: {gpu.name} (UUID: {gpu.uuid})")
+        lines.append(f"[ -e /dev/nvidia{gpu.minor} ] && echo {text}")
+    yield "usr/bin/nvidia-smi", File("\n".join([*lines, "exit 0", ""]).encode(), 0o755)
+    for name in _PROGRAMS:
+        text = f"#!/bin/sh\necho '{name}: this node simulates its GPUs' >&2\nexit 1\n"
+        yield f"usr/bin/{name}", File(text.encode(), 0o755)
+
+
+def _dev(profile: Profile, gpus: tuple[Gpu, ...], majors: dict[str, int]) -> Iterator[tuple[str, Entry]]:
+    yield "dev/nvidiactl", CharDevice(majors["nvidia"], 255)
+    yield "dev/nvidia-modeset", CharDevice(majors["nvidia"], 254)
+    yield "dev/nvidia-uvm", CharDevice(majors["nvidia-uvm"], 0)
+    yield "dev/nvidia-uvm-tools", CharDevice(majors["nvidia-uvm"], 1)
+    for gpu in gpus:
+        if gpu.minor is None:
+            continue
+        yield f"dev/nvidia{gpu.minor}", CharDevice(majors["nvidia"], gpu.minor)
+        for node, number in _drm_nodes(gpu.minor):
+            yield f"dev/dri/{node}", CharDevice(majors["drm"], number)
+            kind = "render" if node.startswith("render") else "card"
+            yield f"dev/dri/by-path/pci-{gpu.pci_address}-{kind}", Symlink(f"../{node}")
+    for i, _ in enumerate(profile.switches):
+        yield f"dev/nvidia-nvswitch{i}", CharDevice(majors["nvidia-nvswitch"], i)
+    if profile.switches:
+        yield "dev/nvidia-nvswitchctl", CharDevice(majors["nvidia-nvswitch"], 255)
+    if any(gpu.mig for gpu in gpus):
+        for minor in (_CAP_CONFIG, _CAP_MONITOR, *(minor for _, minor in _mig_capabilities(gpus))):
+            mode = 0o400 if minor == _CAP_CONFIG else 0o444
+            yield f"dev/nvidia-caps/nvidia-cap{minor}", CharDevice(majors["nvidia-caps"], minor, mode)
+
+
+def _drm_nodes(minor: int) -> tuple[tuple[str, int], tuple[str, int]]:
+    return (f"card{minor}", minor), (f"renderD{128 + minor}", 128 + minor)
+
+
+def _sys(profile: Profile, gpus: tuple[Gpu, ...]) -> Iterator[tuple[str, Entry]]:
+    yield "sys/module/nvidia/version", _text(profile.driver_version)
+    for gpu in gpus:
+        address = gpu.pci_address
+        # A profile without a root still needs a place for the device: directly in /sys/devices, as on
+        # machines whose PCI tree is hidden, so that no root is found there either.
+        root = gpu.pcie_root or "platform"
+        folder = f"devices/{root}/{_bridge(root)}{address}"
+        yield f"sys/bus/pci/devices/{address}", Symlink(f"../../../{folder}")
+        yield f"sys/bus/pci/drivers/nvidia/{address}", Symlink(f"../../../../{folder}")
+        up = "../" * (folder.count("/") + 1)
+        yield f"sys/{folder}/driver", Symlink(f"{up}bus/pci/drivers/nvidia")
+        yield f"sys/{folder}/vendor", _text("0x10de")
+        yield f"sys/{folder}/class", _text("0x030200")
+        yield f"sys/{folder}/numa_node", _text("-1" if gpu.numa_node is None else str(gpu.numa_node))
+        uevent = ["DRIVER=nvidia", "PCI_CLASS=30200", f"PCI_SLOT_NAME={address}"]
+        device_id = profile.device_ids.get(address)
+        if device_id is not None:
+            yield f"sys/{folder}/device", _text(f"0x{device_id}")
+            uevent.insert(2, f"PCI_ID=10DE:{device_id.upper()}")
+        yield f"sys/{folder}/uevent", _text(*uevent)
+        if gpu.minor is not None:
+            for node, _ in _drm_nodes(gpu.minor):
+                yield f"sys/{folder}/drm/{node}/uevent", _text(f"DEVNAME=dri/{node}")
+
+
+def _bridge(root: str) -> str:
+    """The root port between a root complex and its GPUs, as a path component."""
+    domain, _, bus = root.removeprefix("pci").partition(":")
+    return f"{domain}:{bus}:01.0/" if bus else ""
+
+
+def _proc(profile: Profile, gpus: tuple[Gpu, ...], majors: dict[str, int]) -> Iterator[tuple[str, Entry]]:
+    version = profile.driver_version
+    yield (
+        "proc/driver/nvidia/version",
+        _text(f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  simulated"),
+    )
+    yield (
+        "proc/driver/nvidia/params",
+        _text("ModifyDeviceFiles: 1", "DeviceFileUID: 0", "DeviceFileGID: 0", "DeviceFileMode: 438"),
+    )
+    for gpu in gpus:
+        lines = [
+            f"Model: \t\t {gpu.name}",
+            f"GPU UUID: \t {gpu.uuid}",
+            "Bus Type: \t PCIe",
+            f"Bus Location: \t {gpu.pci_address}",
+        ]
+        lines += [] if gpu.minor is None else [f"Device Minor: \t {gpu.minor}"]
+        yield f"proc/driver/nvidia/gpus/{gpu.pci_address}/information", _text(*lines, "GPU Excluded:\t No")
+    names = {"nvidia": ("nvidia", "nvidia-modeset", "nvidiactl")}
+    devices = [
+        f"{majors[driver]:3} {name}"
+        for driver in ("nvidia", "nvidia-uvm", "nvidia-nvswitch", "nvidia-caps")
+        for name in names.get(driver, (driver,))
+    ]
+    yield "proc/devices", _text("Character devices:", *devices, "", "Block devices:")
+    if not any(gpu.mig for gpu in gpus):
+        return
+    capabilities = "proc/driver/nvidia/capabilities"
+    yield f"{capabilities}/mig/config", _capability(_CAP_CONFIG, 0o400)
+    yield f"{capabilities}/mig/monitor", _capability(_CAP_MONITOR, 0o444)
+    minors = [f"config {_CAP_CONFIG}", f"monitor {_CAP_MONITOR}"]
+    for name, minor in _mig_capabilities(gpus):
+        gpu_name, _, rest = name.partition("/")
+        yield f"{capabilities}/{gpu_name}/mig/{rest}", _capability(minor, 0o444)
+        minors.append(f"{name} {minor}")
+    yield "proc/driver/nvidia-caps/mig-minors", _text(*minors)
+
+
+def _mig_capabilities(gpus: tuple[Gpu, ...]) -> Iterator[tuple[str, int]]:
+    """The capability of each existing GPU and compute instance, with its minor of nvidia-caps.
+
+    The driver numbers all that could exist in sequence: GPUs, their 15 GPU instances, the 8 compute instances
+    of each.
+    """
+    for gpu in gpus:
+        if gpu.mig is None or gpu.minor is None:
+            continue
+        for device in gpu.mig.devices:
+            index = gpu.minor * _INSTANCES_PER_GPU + device.gpu_instance
+            minor = _CAPS_FIRST + index * _CAPS_PER_INSTANCE
+            name = f"gpu{gpu.minor}/gi{device.gpu_instance}"
+            yield f"{name}/access", minor
+            yield f"{name}/ci{device.compute_instance}/access", minor + 1 + device.compute_instance
+
+
+def _capability(minor: int, mode: int) -> File:
+    return _text(f"DeviceFileMinor: {minor}", f"DeviceFileMode: {mode}", "DeviceFileModify: 1")
+
+
+def _text(*lines: str) -> File:
+    return File("".join(f"{line}\n" for line in lines).encode())

@@ -1,0 +1,128 @@
+"""The MIG table of a GPU model: which instances it can be cut into, and where they fit.
+
+Tables are YAML files of their own, since several profiles of nodes share one: those in `profiles/mig`, by name,
+or a file beside the user's profile. `occupy` holds the rules by which instances stand beside each other, for
+devices that a profile says exist already: starts of the table, no memory slice twice, and in sum no more
+compute slices and engines than the profile that is the whole board has.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dra_driver.inventory.document import Value
+from dra_driver.inventory.model import MigDevice, MigProfile
+
+_ENGINES = {
+    "copyEngines": "copy_engines",
+    "decoders": "decoders",
+    "encoders": "encoders",
+    "jpegEngines": "jpeg_engines",
+    "ofaEngines": "ofa_engines",
+}
+_SUMMED = {"computeSlices": "compute_slices", "multiprocessors": "multiprocessors", **_ENGINES}
+
+
+@dataclass(frozen=True, slots=True)
+class MigTable:
+    """All profiles of a board of `slices` memory slices; `unverified` is as in `profile.Profile`."""
+
+    slices: int
+    profiles: tuple[MigProfile, ...]
+    unverified: Mapping[str, str]
+
+    def profile(self, name: str) -> MigProfile | None:
+        return next((profile for profile in self.profiles if profile.name == name), None)
+
+    def gpu_instance(self, profile: MigProfile, start: int) -> int:
+        """The driver's id of an instance there: the board's halves are 1 and 2, their halves 3 to 6, and so on."""
+        return self.slices // profile.size - 1 + start // profile.size
+
+
+def read_table(document: Value) -> MigTable:
+    """The table in `document`; UsageError names the line that is wrong."""
+    fields = document.fields(["slices", "profiles"], ["unverified"])
+    slices = fields["slices"].integer(1, 64)
+    profiles: list[MigProfile] = []
+    for item in fields["profiles"].items():
+        profile = _read_profile(item, slices)
+        for other in profiles:
+            if profile.name == other.name or profile.id == other.id:
+                item.reject(f"expected a name and an id of its own, found those of {other.name} again")
+        profiles.append(profile)
+    if not profiles:
+        fields["profiles"].fail("at least one profile")
+    return MigTable(slices, tuple(profiles), read_unverified(document))
+
+
+def _read_profile(item: Value, slices: int) -> MigProfile:
+    required = [
+        "id",
+        "name",
+        "memoryMiB",
+        "computeSlices",
+        "multiprocessors",
+        "maxInstances",
+        "size",
+        "placements",
+    ]
+    fields = item.fields(required, _ENGINES)
+    size = fields["size"].integer(1, slices)
+    if slices % size:
+        fields["size"].reject(f"expected a divisor of the board's {slices} slices, found {size}")
+    placements = [place.integer(0, slices - size, "a memory slice") for place in fields["placements"].items()]
+    if not placements or placements != sorted(set(placements)) or any(start % size for start in placements):
+        fields["placements"].reject(f"expected rising multiples of the size {size}")
+    return MigProfile(
+        id=fields["id"].integer(0, 1023),
+        name=fields["name"].text(
+            "a name such as 1g.5gb or 1g.5gb+me", r"\d{1,2}g\.\d{1,4}gb([+-][a-z.]{2,10})?"
+        ),
+        memory_bytes=fields["memoryMiB"].integer(0, 2**24, "a whole number of MiB") << 20,
+        compute_slices=fields["computeSlices"].integer(1, slices),
+        multiprocessors=fields["multiprocessors"].integer(1, 4096),
+        max_instances=fields["maxInstances"].integer(1, slices),
+        placements=tuple(placements),
+        size=size,
+        **{key: fields[name].integer(0, 1024) if name in fields else 0 for name, key in _ENGINES.items()},
+    )
+
+
+def occupy(item: Value, table: MigTable, profile: MigProfile, start: int, taken: list[MigDevice]) -> None:
+    """Check that `profile` fits at `start` beside the instances in `taken`; UsageError at `item` where not."""
+    if start not in profile.placements:
+        item.reject(
+            f"expected {profile.name} to start at one of {', '.join(map(str, profile.placements))}, found {start}"
+        )
+    for other in taken:
+        if start < other.placement + other.profile.size and other.placement < start + profile.size:
+            item.reject(f"{profile.name} at {start} overlaps with {other.profile.name} at {other.placement}")
+    if sum(other.profile.id == profile.id for other in taken) >= profile.max_instances:
+        item.reject(f"expected at most {profile.max_instances} of {profile.name}, found more")
+    for name, key in _SUMMED.items():
+        board = max(getattr(other, key) for other in table.profiles)
+        used = sum(getattr(other, key) for other in (profile, *(device.profile for device in taken)))
+        if used > board:
+            item.reject(f"expected at most {board} {name} on the board, found {used}")
+
+
+def read_unverified(document: Value) -> dict[str, str]:
+    """The key `unverified`: paths in the document, with why the value there is not confirmed.
+
+    `[*]` stands for all items of a list. A path that is not there is an error, so that no caveat outlives
+    the value it was about.
+    """
+    value = document.mapping().get("unverified")
+    if value is None:
+        return {}
+    paths = {child.path for child in document.walk()}
+    paths |= {_star(path) for path in paths}
+    for path, reason in value.mapping().items():
+        reason.text("why the value is not confirmed", r".{3,300}")
+        if path not in paths or not path:
+            reason.reject(f"expected the path of a key of this file such as gpus[*].root, found {path!r}")
+    return {path: str(reason.content) for path, reason in value.mapping().items()}
+
+
+def _star(path: str) -> str:
+    head, *rest = path.split("[")
+    return head + "".join("[*]" + part.partition("]")[2] for part in rest)
