@@ -1,0 +1,290 @@
+"""From a checked tree to closures: one small function per node, which takes the frame and gives the value.
+
+Everything that can be decided once is decided here: slots of variables, which overload a call means where the
+static types say it, keys that are constant. `&&`, `||` and the quantifiers absorb errors as CEL wants: an
+operand that decides the result wins over one that fails.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dra_driver.cel import ast, operators
+from dra_driver.cel.access import index, index_optional, map_key, select, select_optional, select_present
+from dra_driver.cel.budget import Frame
+from dra_driver.cel.dispatch import call_one, dispatch
+from dra_driver.cel.errors import EvaluationError, LimitError
+from dra_driver.cel.loops import LOOPS, Loop
+from dra_driver.cel.types import Type
+from dra_driver.cel.values import Optional, TypeValue
+
+Step = Callable[[Frame], Any]
+
+_ARITHMETIC: dict[str, Callable[[Frame, Any, Any], Any]] = {
+    "_+_": operators.add,
+    "_-_": operators.subtract,
+    "_*_": operators.multiply,
+    "_/_": operators.divide,
+    "_%_": operators.modulo,
+    "@in": operators.contains,
+}
+
+
+class Compiler:
+    """One compilation; `size` is the number of slots that a frame of the program needs."""
+
+    def __init__(self, variables: tuple[str, ...], types: Mapping[str, Type]) -> None:
+        self._scope = {name: (slot, False) for slot, name in enumerate(variables, start=1)}
+        self._types = types
+        self.size = len(variables) + 1
+
+    def compile(self, node: ast.Node) -> Step:
+        build: Callable[[Any, Any], Step] = _BUILDERS[type(node)]
+        return build(self, node)
+
+    def literal(self, node: ast.Literal) -> Step:
+        value = node.value
+        return lambda _: value
+
+    def ident(self, node: ast.Ident) -> Step:
+        return self._name(node.name)
+
+    def _name(self, name: str) -> Step:
+        if name in self._scope:
+            slot, may_fail = self._scope[name]
+            return _read_bound(slot) if may_fail else lambda frame: frame[slot]
+        value = TypeValue(self._types[name].name)
+        return lambda _: value
+
+    def select(self, node: ast.Select) -> Step:
+        if node.qualified is not None:
+            return self._name(node.qualified)
+        make = select_present if node.test else select_optional if node.optional else select
+        return make(self.compile(node.operand), node.field)
+
+    def call(self, node: ast.Call) -> Step:
+        name = node.function
+        args = [self.compile(arg) for arg in node.args]
+        if name == "_&&_":
+            return _logic(args, decides=False)
+        if name == "_||_":
+            return _logic(args, decides=True)
+        if name == "_?_:_":
+            return _conditional(*args)
+        if name == "_[_]":
+            return index(*args)
+        if name == "_[?_]":
+            return index_optional(*args)
+        if name in _ARITHMETIC:
+            return _binary(_ARITHMETIC[name], *args)
+        if name in operators.ORDER:
+            return _ordered(operators.ORDER[name], *args)
+        if name == "_==_":
+            return _equal(*args)
+        if name == "_!=_":
+            return _not_equal(*args)
+        if name == "!_":
+            return _not(args[0])
+        if name == "-_":
+            operand = args[0]
+            return lambda frame: operators.negate(operand(frame))
+        if node.target is not None:
+            args.insert(0, self.compile(node.target))
+        static = [*([node.target] if node.target else []), *node.args]
+        if len(node.overloads) == 1 and not any(arg.type.open for arg in static):
+            return call_one(node.overloads[0], args)
+        return dispatch(name, node.overloads, args)
+
+    def list_literal(self, node: ast.ListLiteral) -> Step:
+        items = [self.compile(item) for item in node.items]
+        if not node.optional:
+            values = [item.value for item in node.items if isinstance(item, ast.Literal)]
+            if len(values) == len(items):
+                return lambda _: values
+            return lambda frame: [item(frame) for item in items]
+        flagged = [(item, position in node.optional) for position, item in enumerate(items)]
+
+        def build(frame: Frame) -> list[Any]:
+            made = []
+            for item, optional in flagged:
+                value = item(frame)
+                if not optional:
+                    made.append(value)
+                elif _present(value):
+                    made.append(value.value)
+            return made
+
+        return build
+
+    def map_literal(self, node: ast.MapLiteral) -> Step:
+        entries = [(self.compile(e.key), self.compile(e.value), e.optional) for e in node.entries]
+
+        def build(frame: Frame) -> dict[Any, Any]:
+            made: dict[Any, Any] = {}
+            for key, value, optional in entries:
+                name, item = map_key(key(frame)), value(frame)
+                if optional:
+                    if not _present(item):
+                        continue
+                    item = item.value
+                if operators.find(made, name)[0]:
+                    raise EvaluationError(f"Failed with repeated key: {name}", name=str(name))
+                made[name] = item
+            return made
+
+        return build
+
+    def bind(self, node: ast.Bind) -> Step:
+        value = self.compile(node.value)
+        before = self._scope
+        (slot,) = self._declare((node.variable,), may_fail=True)
+        body = self.compile(node.body)
+        self._scope = before
+
+        def bound(frame: Frame) -> Any:
+            # A value that fails is an error only where the variable is read.
+            try:
+                frame[slot] = value(frame)
+            except LimitError:
+                raise
+            except EvaluationError as error:
+                frame[slot] = _Failed(error)
+            return body(frame)
+
+        return bound
+
+    def comprehension(self, node: ast.Comprehension) -> Step:
+        over = self.compile(node.over)
+        before = self._scope
+        slots = self._declare(node.variables, may_fail=False)
+        condition = None if node.condition is None else self.compile(node.condition)
+        result = None if node.result is None else self.compile(node.result)
+        self._scope = before
+        return LOOPS[node.kind](Loop(over, slots, condition, result))
+
+    def _declare(self, names: tuple[str, ...], *, may_fail: bool) -> tuple[int, ...]:
+        slots = tuple(range(self.size, self.size + len(names)))
+        self.size += len(names)
+        self._scope = {
+            **self._scope,
+            **{name: (slot, may_fail) for name, slot in zip(names, slots, strict=True)},
+        }
+        return slots
+
+
+class _Failed:
+    """What a bound variable holds when its value could not be had."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: EvaluationError) -> None:
+        self.error = error
+
+
+def _read_bound(slot: int) -> Step:
+    def read(frame: Frame) -> Any:
+        value = frame[slot]
+        if type(value) is _Failed:
+            raise value.error
+        return value
+
+    return read
+
+
+def _logic(operands: list[Step], *, decides: bool) -> Step:
+    """`||` where true decides, `&&` where false does."""
+
+    def logic(frame: Frame) -> Any:
+        failed: EvaluationError | None = None
+        for operand in operands:
+            try:
+                value = operand(frame)
+            except LimitError:
+                raise
+            except EvaluationError as error:
+                failed = failed or error
+                continue
+            if value is decides:
+                return decides
+            if value is not (not decides):
+                failed = failed or operators.plain_no_overload()
+        if failed is not None:
+            raise failed
+        return not decides
+
+    return logic
+
+
+def _conditional(condition: Step, yes: Step, no: Step) -> Step:
+    def choose(frame: Frame) -> Any:
+        chosen = condition(frame)
+        if chosen is True:
+            return yes(frame)
+        if chosen is False:
+            return no(frame)
+        raise operators.plain_no_overload()
+
+    return choose
+
+
+def _binary(operator: Callable[[Frame, Any, Any], Any], left: Step, right: Step) -> Step:
+    return lambda frame: operator(frame, left(frame), right(frame))
+
+
+def _equal(left: Step, right: Step) -> Step:
+    equals = operators.equals
+
+    def equal(frame: Frame) -> bool:
+        one, other = left(frame), right(frame)
+        if type(one) is str and type(other) is str:
+            return bool(one == other)
+        return equals(frame, one, other)
+
+    return equal
+
+
+def _not_equal(left: Step, right: Step) -> Step:
+    def unequal(frame: Frame) -> bool:
+        one, other = left(frame), right(frame)
+        try:
+            return not operators.equals(frame, one, other)
+        except LimitError:
+            raise
+        except EvaluationError:
+            return True  # cel-go: whatever is not equal, errors included, is unequal
+
+    return unequal
+
+
+def _ordered(test: Callable[[int], bool], left: Step, right: Step) -> Step:
+    compare = operators.compare
+    return lambda frame: test(compare(left(frame), right(frame)))
+
+
+def _not(operand: Step) -> Step:
+    def negated(frame: Frame) -> bool:
+        value = operand(frame)
+        if value is True:
+            return False
+        if value is False:
+            return True
+        raise operators.plain_no_overload()
+
+    return negated
+
+
+def _present(value: Any) -> bool:
+    if type(value) is not Optional:
+        raise EvaluationError(f"cannot initialize optional list element from non-optional value {value}")
+    return value.present
+
+
+_BUILDERS: dict[type[ast.Node], Callable[[Any, Any], Step]] = {
+    ast.Literal: Compiler.literal,
+    ast.Ident: Compiler.ident,
+    ast.Select: Compiler.select,
+    ast.Call: Compiler.call,
+    ast.ListLiteral: Compiler.list_literal,
+    ast.MapLiteral: Compiler.map_literal,
+    ast.Bind: Compiler.bind,
+    ast.Comprehension: Compiler.comprehension,
+}

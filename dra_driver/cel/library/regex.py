@@ -1,0 +1,57 @@
+"""Regular expressions in RE2, which cannot backtrack: matches(), find(), findAll()."""
+
+import functools
+from typing import Any
+
+import re2
+
+from dra_driver.cel.declarations import Library, function, method
+from dra_driver.cel.errors import EvaluationError
+from dra_driver.cel.types import BOOL, INT, STRING, list_of
+
+
+def _options() -> Any:
+    options = re2.Options()
+    options.log_errors = False  # RE2 writes to stderr otherwise
+    options.max_mem = 8 << 20
+    return options
+
+
+@functools.lru_cache(maxsize=256)
+def compiled(pattern: str) -> Any:
+    """The compiled pattern; EvaluationError where it is no RE2 syntax."""
+    try:
+        return re2.compile(pattern, _options())
+    except re2.error as error:
+        text = error.args[0] if error.args else "syntax error"
+        text = text.decode(errors="replace") if isinstance(text, bytes) else text
+        raise EvaluationError(f"error parsing regexp: {text}: `{pattern}`") from error
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return compiled(pattern).search(text) is not None
+
+
+def _find(text: str, pattern: str) -> str:
+    match = compiled(pattern).search(text)
+    return "" if match is None else str(match.group())
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    found: list[str] = []
+    for match in compiled(pattern).finditer(text):
+        if 0 <= limit <= len(found):
+            break
+        found.append(match.group())
+    return found
+
+
+LIBRARY = Library(
+    (
+        function("matches", (STRING, STRING), BOOL, _matches),
+        method("matches", (STRING, STRING), BOOL, _matches),
+        method("find", (STRING, STRING), STRING, _find),
+        method("findAll", (STRING, STRING), list_of(STRING), _find_all),
+        method("findAll", (STRING, STRING, INT), list_of(STRING), _find_all),
+    )
+)

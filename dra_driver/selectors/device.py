@@ -1,0 +1,75 @@
+"""The `device` of an expression: a device of a ResourceSlice as CEL sees it.
+
+Built once per device and shared by all expressions and threads, so nothing in it may be changed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dra_driver.cel.errors import EvaluationError
+from dra_driver.cel.library.quantity import QUANTITY, Quantity
+from dra_driver.cel.library.semver import Semver
+from dra_driver.cel.types import ANY, BOOL, STRING, Kind, Type, map_of
+from dra_driver.cel.values import DefaultMap, Object
+
+DEVICE = Type(Kind.OBJECT, "kubernetes.DRADevice")
+FIELDS = {
+    "driver": STRING,
+    "attributes": map_of(STRING, map_of(STRING, ANY)),
+    "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
+    "allowMultipleAllocations": BOOL,
+}
+
+
+class Device(Object):
+    """A `kubernetes.DRADevice`."""
+
+    __slots__ = ()
+    type_name = DEVICE.name
+
+
+def device_value(driver: str, device: Mapping[str, Any]) -> Device:
+    """The value for a device as a ResourceSlice has it; EvaluationError where an attribute has no known type."""
+    attributes = {name: _attribute(name, value) for name, value in (device.get("attributes") or {}).items()}
+    capacity = {
+        name: Quantity.parse(str(value["value"])) for name, value in (device.get("capacity") or {}).items()
+    }
+    return Device(
+        {
+            "driver": driver,
+            "attributes": _by_domain(driver, attributes),
+            "capacity": _by_domain(driver, capacity),
+            "allowMultipleAllocations": bool(device.get("allowMultipleAllocations")),
+        }
+    )
+
+
+def _attribute(name: str, value: Mapping[str, Any]) -> Any:
+    match value:
+        case {"string": str() as text}:
+            return text
+        case {"version": str() as text}:
+            try:
+                return Semver.parse(text)
+            except EvaluationError as error:
+                raise EvaluationError(
+                    f"attribute {name}: parse semantic version: {error}", name=name
+                ) from error
+        case {"bool": bool() as flag}:
+            return flag
+        case {"int": int() as number}:
+            return number
+        case _:
+            # List attributes are behind a gate that is off; such a device fails every expression.
+            raise EvaluationError(f"attribute {name}: unsupported attribute value", name=name)
+
+
+def _by_domain(driver: str, values: Mapping[str, Any]) -> DefaultMap:
+    """Names without a domain are in the driver's; a name given both ways keeps the qualified value."""
+    domains = DefaultMap()
+    for qualified, value in sorted(values.items(), key=lambda item: "/" in item[0]):
+        domain, slash, name = qualified.partition("/")
+        if not slash:
+            domain, name = driver, qualified
+        domains.setdefault(domain, {})[name] = value
+    return domains

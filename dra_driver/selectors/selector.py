@@ -1,0 +1,54 @@
+"""Compiled selectors, and the rule that an expression must be a yes or no."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from dra_driver.cel import CompileError, Environment, EvaluationError, Program
+from dra_driver.cel.errors import Issue
+from dra_driver.cel.library import KUBERNETES
+from dra_driver.cel.types import BOOL
+from dra_driver.cel.values import type_name
+from dra_driver.selectors.device import DEVICE, FIELDS, Device
+
+
+@functools.cache
+def environment() -> Environment:
+    """The environment of selectors: Kubernetes' base libraries and `device`."""
+    return Environment(variables={"device": DEVICE}, fields={DEVICE.name: FIELDS}, libraries=KUBERNETES)
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A compiled selector; threads may share it."""
+
+    expression: str
+    program: Program
+
+    def matches(self, device: Device) -> bool:
+        """Whether the device is selected; EvaluationError where the expression cannot say."""
+        value: Any = self.program.evaluate_ordered((device,))
+        if value is True or value is False:
+            return bool(value)
+        raise EvaluationError(
+            f"CEL result of type {type_name(value)} could not be converted to bool: unsupported native conversion"
+        )
+
+
+@functools.lru_cache(maxsize=1024)
+def selector(expression: str) -> Selector:
+    """The selector of an expression, compiled once; CompileError where it is refused."""
+    program = environment().compile(expression)
+    if program.type != BOOL and not program.type.is_dynamic:
+        message = f"must evaluate to bool or the unknown type, not {program.type}"
+        raise CompileError([Issue(1, 1, message)], expression)
+    return Selector(expression, program)
+
+
+def compile_selector(expression: str) -> str | None:
+    """Why the expression is refused, in one line; None where it compiles."""
+    try:
+        selector(expression)
+    except CompileError as error:
+        return str(error)
+    return None
