@@ -11,11 +11,15 @@ written, and after a reboot the specs are dropped anyway (see `dra_driver.prepar
 from collections.abc import Iterator
 from pathlib import Path
 
+import structlog
+
 import dra_driver.files
 from dra_driver.cdi.names import QualifiedName, check_claim_uid, is_claim_uid
 from dra_driver.cdi.spec import Spec
 from dra_driver.errors import UnavailableError
 from dra_driver.files import Files
+
+log = structlog.get_logger(__name__)
 
 
 class SpecStore:
@@ -43,9 +47,11 @@ class SpecStore:
         """What the kubelet hands to the container runtime for a claim's device."""
         return str(QualifiedName(self._vendor, "claim", self.device_name(claim_uid, device, share_id)))
 
-    def write(self, claim_uid: str, spec: Spec) -> None:
-        """Put the claim's spec in place, whole or not at all."""
+    def ensure(self, claim_uid: str, spec: Spec) -> bool:
+        """Have `spec` be the claim's, written whole or not at all; False where it was so already."""
         path, data = self.path(claim_uid), spec.to_json()
+        if self.read(claim_uid) == data:
+            return False
         try:
             try:
                 self._write(path, data)
@@ -57,6 +63,7 @@ class SpecStore:
                 f"the CDI spec of claim {claim_uid} cannot be written into {self.directory} on the node: "
                 f"{error.strerror}"
             ) from error
+        return True
 
     def _write(self, path: Path, data: bytes) -> None:
         # Runtimes may run as another user, so the mode is that of NVIDIA's toolkit.
@@ -90,14 +97,16 @@ class SpecStore:
             and is_claim_uid(uid := path.name[len(self._prefix) : -len(".json")])
         )
 
-    def remove_temporary(self) -> int:
-        """Delete what interrupted writes left behind; how many files that were."""
+    def remove_temporary(self) -> None:
+        """Delete what interrupted writes of this store left behind."""
         leftovers = [
             path for path in self._entries() if dra_driver.files.is_temporary(path.name, of=self._prefix)
         ]
         for path in leftovers:
-            path.unlink(missing_ok=True)
-        return len(leftovers)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:  # the next start tries again
+                log.warning("left-over cannot be removed", path=str(path), err=str(error))
 
     def _entries(self) -> Iterator[Path]:
         try:
