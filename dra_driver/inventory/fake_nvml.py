@@ -141,6 +141,7 @@ class FakeNvml:
         self.live = live
         self.errors: dict[str, int] = {}  # of calls that are about no GPU
         self.hangs: dict[str, threading.Event] = {}
+        self.refused: set[str] = set()  # library files
         self.calls: list[str] = []
         self.sessions = 0
         self.nvmlLib: Any = None
@@ -149,7 +150,10 @@ class FakeNvml:
         self._listed: list[FakeGpu] = []
 
     def load_library(self, path: str) -> object:
-        """In place of ctypes.CDLL: any path is a library."""
+        """In place of ctypes.CDLL: any path is a library, but for those that are `refused`."""
+        if path in self.refused:
+            msg = f"{path}: wrong ELF class: ELFCLASS32"
+            raise OSError(msg)
         return path
 
     # Session

@@ -15,7 +15,7 @@ about the feature:
 * the GPU is gone (`GONE_CODES`): this GPU gets a fault, its neighbours do not.
 """
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Protocol, TypeVar
 
@@ -75,7 +75,7 @@ class NvmlModule(Protocol):
     """What we use of pynvml; handles, structs and pointers are ctypes objects."""
 
     nvmlLib: Any
-    _nvmlGetFunctionPointer_cache: MutableMapping[str, Any]
+    _nvmlGetFunctionPointer_cache: dict[str, Any]
     NVMLError: type[Exception]  # carries the code as `.value`
 
     NVML_INIT_FLAG_NO_GPUS: int

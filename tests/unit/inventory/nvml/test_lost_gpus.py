@@ -1,0 +1,178 @@
+"""One GPU that is lost, broken or strange never takes the others of its node down."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dra_driver.inventory.fake_nvml import FakeGpu
+from dra_driver.inventory.model import Problem
+from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code
+
+Node = Callable[..., Any]
+Board = Callable[[int], list[FakeGpu]]
+
+MANDATORY = ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo", "nvmlDeviceGetName"]
+FAILURES = sorted(set(Code) - SESSION_CODES - {Code.SUCCESS})
+
+
+@pytest.mark.parametrize("code", FAILURES, ids=lambda code: code.name)
+@pytest.mark.parametrize("getter", MANDATORY)
+def test_a_gpu_that_cannot_be_identified_is_a_problem_of_its_own(
+    node: Node, board: Board, getter: str, code: Code
+) -> None:
+    gpus = board(3)
+    gpus[1].errors[getter] = code
+    inventory = node(*gpus).scan()
+    assert [gpu.uuid for gpu in inventory.gpus if gpu.fault is None] == ["GPU-0", "GPU-2"]
+    assert len(inventory.problems) == 1
+    assert inventory.available
+
+
+@pytest.mark.parametrize("code", FAILURES, ids=lambda code: code.name)
+@pytest.mark.parametrize("getter", MANDATORY)
+def test_a_known_gpu_that_can_no_longer_be_identified_keeps_its_facts_and_gets_a_fault(
+    node: Node, board: Board, getter: str, code: Code
+) -> None:
+    gpus = board(3)
+    here = node(*gpus)
+    before = here.scan().gpus
+    gpus[1].errors[getter] = code
+    here.nvml.end_session()  # so that the handle is asked for again
+    inventory = here.scan()
+    assert (inventory.gpus[0], inventory.gpus[2]) == (before[0], before[2])
+    assert replace(inventory.gpus[1], fault=None) == before[1]
+    assert inventory.gpus[1].fault is not None
+
+
+@pytest.mark.parametrize("code", sorted(GONE_CODES), ids=lambda code: code.name)
+@pytest.mark.parametrize(
+    "getter", ["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetNvLinkState", "nvmlDeviceGetMigMode"]
+)
+def test_a_gpu_is_lost_when_any_getter_says_so(node: Node, board: Board, getter: str, code: Code) -> None:
+    gpus = board(2)
+    here = node(*gpus)
+    before = here.scan().gpus
+    gpus[0].errors[getter] = code
+    lost, well = here.scan().gpus
+    assert (replace(lost, fault=None), well) == before
+    assert lost.fault is not None
+
+
+def test_a_lost_gpu_says_what_to_do_and_is_no_problem_beside(node: Node, board: Board) -> None:
+    gpus = board(1)
+    here = node(*gpus)
+    here.scan()
+    gpus[0].lost = True
+    inventory = here.scan()
+    assert inventory.gpus[0].fault == (
+        "GPU GPU-0 is lost (fallen off the bus): look for its Xid in the kernel log, then reset it or reboot the node"
+    )
+    assert inventory.problems == ()
+
+
+def test_a_gpu_that_was_lost_before_the_first_scan_is_there_with_its_identity(
+    node: Node, board: Board
+) -> None:
+    gpus = board(1)
+    gpus[0].errors["nvmlDeviceGetMemoryInfo"] = Code.GPU_IS_LOST
+    (gpu,) = node(*gpus).scan().gpus
+    assert (gpu.uuid, gpu.pci_address, gpu.memory_bytes) == ("GPU-0", "0000:10:00.0", None)
+    assert gpu.fault is not None
+
+
+def test_the_facts_kept_are_those_of_the_last_full_reading(node: Node, board: Board) -> None:
+    gpus = board(1)
+    here = node(*gpus)
+    (before,) = here.scan().gpus
+    gpus[0].errors["nvmlDeviceGetMemoryInfo"] = Code.GPU_IS_LOST
+    for _ in range(3):
+        here.scan()
+    assert replace(here.scan().gpus[0], fault=None) == before
+
+
+def test_a_gpu_that_comes_back_has_no_fault(node: Node, board: Board) -> None:
+    gpus = board(2)
+    here = node(*gpus)
+    before = here.scan()
+    gpus[0].lost = True
+    here.scan()
+    gpus[0].lost = False
+    assert here.scan() == before
+
+
+def test_a_gpu_that_nvml_lists_no_longer_stays_with_a_fault(node: Node, board: Board) -> None:
+    here = node(*board(3), live=True)
+    before = here.scan().gpus
+    del here.nvml.gpus[0]
+    gone, *rest = here.scan().gpus
+    assert replace(gone, fault=None) == before[0]
+    assert gone.fault == (
+        "GPU GPU-0 at 0000:10:00.0 is no longer listed by NVML: it was unbound, removed or has fallen off the bus"
+    )
+    assert [gpu.fault for gpu in rest] == [None, None]
+
+
+def test_a_gpu_that_was_replaced_in_its_slot_is_forgotten(node: Node, board: Board) -> None:
+    here = node(*board(2), live=True)
+    here.scan()
+    here.nvml.gpus[0].lost = True
+    here.nvml.gpus[0] = FakeGpu("GPU-new", "00000000:10:00.0")
+    here.scan()  # the old handle is lost, and dropped
+    assert [(gpu.uuid, gpu.fault) for gpu in here.scan().gpus] == [("GPU-new", None), ("GPU-1", None)]
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [FakeGpu("GPU-0", "00000000:20:00.0"), FakeGpu("GPU-9", "00000000:10:00.0")],
+    ids=["same uuid", "same address"],
+)
+def test_of_two_gpus_with_one_identity_the_first_is_published(
+    node: Node, board: Board, twin: FakeGpu
+) -> None:
+    inventory = node(*board(1), twin).scan()
+    assert [gpu.pci_address for gpu in inventory.gpus] == ["0000:10:00.0"]
+    assert [problem.uuid for problem in inventory.problems] == [twin.uuid]
+
+
+@pytest.mark.parametrize("blank", ["uuid", "name", "bus_id"])
+def test_a_gpu_with_a_blank_identity_is_a_problem(node: Node, board: Board, blank: str) -> None:
+    odd = board(1)[0]
+    setattr(odd, blank, "0000:00:00.0" if blank == "bus_id" else " ")
+    inventory = node(FakeGpu("GPU-8", "00000000:80:00.0"), odd).scan()
+    assert [gpu.uuid for gpu in inventory.gpus] == ["GPU-8"]
+    assert len(inventory.problems) == 1
+
+
+def test_minors_that_swap_leave_identities_as_they_were(node: Node, board: Board) -> None:
+    gpus = board(2)
+    here = node(*gpus)
+    here.scan()
+    gpus[0].minor, gpus[1].minor = 1, 0
+    here.nvml.end_session()
+    assert [(gpu.uuid, gpu.pci_address, gpu.minor) for gpu in here.scan().gpus] == [
+        ("GPU-0", "0000:10:00.0", 1),
+        ("GPU-1", "0000:11:00.0", 0),
+    ]
+
+
+def test_gpus_are_ordered_by_pci_address_whatever_nvml_s_order(node: Node) -> None:
+    buses = ["00010000:01:00.0", "0000000F:01:00.0", "00000000:B7:00.0", "00000000:07:00.0"]
+    inventory = node(*(FakeGpu(f"GPU-{i}", bus) for i, bus in enumerate(buses))).scan()
+    assert [(gpu.pci_address, gpu.index) for gpu in inventory.gpus] == [
+        ("0000:07:00.0", 3),
+        ("0000:b7:00.0", 2),
+        ("000f:01:00.0", 1),
+        ("10000:01:00.0", 0),
+    ]
+
+
+def test_a_gpu_without_permission_says_what_the_plugin_lacks(node: Node, board: Board) -> None:
+    gpus = board(1)
+    gpus[0].errors["nvmlDeviceGetHandleByIndex"] = Code.NO_PERMISSION
+    assert node(*gpus).scan().problems == (
+        Problem(
+            "the GPU with NVML index 0 may not be opened by the plugin: run it privileged, with the node's /dev"
+        ),
+    )
