@@ -20,6 +20,10 @@ from dra_driver.errors import UsageError
 
 MAX_BYTES = 1 << 20
 _MAX_DEPTH = 16
+_MAX_KEY = 96
+_UNPRINTABLE = re.compile(
+    "[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]"
+)  # by YAML 1.1
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, and optional
 
@@ -135,6 +139,9 @@ def parse(data: bytes, source: str) -> Value:
         raise UsageError(
             f"{source}, line {line}: expected YAML in UTF-8, found the byte {data[error.start]:#04x}"
         ) from error
+    if unprintable := _UNPRINTABLE.search(text):
+        line = text.count("\n", 0, unprintable.start()) + 1
+        raise UsageError(f"{source}, line {line}: expected YAML, found the character {unprintable[0]!r}")
     try:
         return _build(text, source)
     except yaml.YAMLError as error:
@@ -187,8 +194,12 @@ def _attach(parent: Value, keys: list[str | None], value: Value) -> bool:
     key = keys[-1]
     if key is None:
         value.path = parent.path
-        if not isinstance(value.content, str):
-            value.fail("a text as key")
+        if (
+            not isinstance(value.content, str)
+            or len(value.content) > _MAX_KEY
+            or not value.content.isprintable()
+        ):
+            value.fail(f"a text of at most {_MAX_KEY} characters as key")
         keys[-1] = value.content
         return False
     keys[-1] = None
