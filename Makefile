@@ -29,7 +29,7 @@ bench: $(STAMP) ## speed and memory, beside a bare plugin's, from the same run
 	$(PY) -m bench $(ARGS)
 
 lock: $(STAMP) ## pin and hash all dependencies anew
-	$(PY) scripts/lock.py
+	$(PY) scripts/lock.py $(ARGS)
 
 $(STAMP): requirements.lock pyproject.toml
 	python3 -m venv .venv

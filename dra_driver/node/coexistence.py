@@ -10,13 +10,20 @@ none of that, so we look before we publish:
 """
 
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dra_driver.errors import UsageError
+import structlog
+
+from dra_driver.errors import ApiError, UnavailableError, UsageError, one_line
 from dra_driver.kubelet.probe import registered_driver
 
+log = structlog.get_logger(__name__)
+
+_CHECK_SECONDS = 60.0
+_RETRY_SECONDS = 2.0
 _DEVICE_PLUGIN_PREFIXES = ("nvidia.com/gpu", "nvidia.com/mig-")
 
 
@@ -67,3 +74,50 @@ def device_plugin_resources(node: Mapping[str, Any]) -> dict[str, str]:
         for name, amount in sorted(allocatable.items())
         if name.startswith(_DEVICE_PLUGIN_PREFIXES) and str(amount) != "0"
     }
+
+
+class DevicePluginWatch:
+    """Looks at the Node now and then; `on_change` is called when what it found changes.
+
+    `answer` is None until the API server answered for the first time, then the resources that a device plugin
+    advertises: none means that the GPUs are ours to publish.
+    """
+
+    def __init__(self, get_node: Callable[[], Mapping[str, Any]], on_change: Callable[[], None]) -> None:
+        self._get_node = get_node
+        self._on_change = on_change
+        self.answer: dict[str, str] | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="coexistence", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def check(self) -> bool:
+        """Look once; False where the API server gave no answer."""
+        try:
+            found = device_plugin_resources(self._get_node())
+        except (ApiError, UnavailableError) as error:
+            log.warning(
+                "cannot see whether a device plugin hands out the GPUs of this node", err=one_line(error)
+            )
+            return False
+        if found != self.answer:
+            before, self.answer = self.answer, found
+            if found:
+                log.error(
+                    "a device plugin hands out the GPUs of this node, so none is published: remove it from the node",
+                    resources=found,
+                )
+            elif before:
+                log.info("the device plugin is gone; publishing")
+            self._on_change()
+        return True
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            answered = self.check()
+            self._stop.wait(_CHECK_SECONDS if answered else _RETRY_SECONDS)

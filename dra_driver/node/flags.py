@@ -6,6 +6,7 @@ argparse rather than typer: the node plugin starts on every node, and typer cost
 """
 
 import argparse
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, NoReturn
 
 from dra_driver.errors import UsageError
-from dra_driver.resource.limits import MAX_DRIVER_NAME
+from dra_driver.resource.limits import MAX_DRIVER_NAME, MAX_POOL_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,17 @@ class Settings:
     rescan_seconds: float
     log_format: str
     log_level: str
+
+    @property
+    def pool(self) -> str:
+        """The name of our pool, unlike any other driver's on this node.
+
+        Schedulers up to 1.36 mix up the counters of pools of the same name, so it has a part of our own.
+        """
+        name = self.pool_name or f"{self.node_name}/gpu"
+        if len(name) <= MAX_POOL_NAME:
+            return name
+        return f"node-{hashlib.sha256(self.node_name.encode()).hexdigest()[:16]}/gpu"
 
     @property
     def plugin_dir(self) -> Path:

@@ -13,6 +13,7 @@ import structlog
 
 from dra_driver.devices.build import build_devices
 from dra_driver.devices.model import DeviceSet, HeldDevice
+from dra_driver.devices.notes import NoteLog
 from dra_driver.inventory.backend import Backend
 from dra_driver.inventory.model import Inventory
 
@@ -36,7 +37,7 @@ class Hardware:
         held: Callable[[], Iterable[HeldDevice]],
         driver_name: str,
         interval_seconds: float,
-        on_change: Callable[[Snapshot], None],
+        on_change: Callable[[], None],
     ) -> None:
         self._backend = backend
         self._held = held
@@ -44,6 +45,7 @@ class Hardware:
         self._interval = interval_seconds
         self._on_change = on_change
         self.snapshot = Snapshot(Inventory(available=False), DeviceSet())
+        self.notes = NoteLog()
         self.scanned = threading.Event()  # set after the first look, whatever it found
         self._wake = threading.Event()
         self._stopping = False
@@ -82,9 +84,12 @@ class Hardware:
         inventory = self._backend.scan()
         if inventory.problems != before.inventory.problems or not self.scanned.is_set():
             for problem in inventory.problems:
-                log.warning("problem with the hardware", err=problem.message, gpu=problem.uuid or problem.pci_address)
+                log.warning(
+                    "problem with the hardware", err=problem.message, gpu=problem.uuid or problem.pci_address
+                )
         devices = build_devices(inventory, self._held(), driver_name=self._driver_name)
         self.snapshot = Snapshot(inventory, devices)
+        self.notes.update(devices.notes)
         changed = devices != before.devices or not self.scanned.is_set()
         self.scanned.set()
         if changed:
@@ -95,4 +100,4 @@ class Hardware:
                 driver_version=inventory.driver_version,
                 available=inventory.available,
             )
-            self._on_change(self.snapshot)
+            self._on_change()

@@ -5,7 +5,7 @@ is in the log and in the Pod's events; here is how often and how long. What exis
 published devices, the registration) is read at the scrape by `State`, not set all over the code.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -46,7 +46,9 @@ class NodeState:
     claims_held: int
     quarantined_records: int
     slices_synced: bool
-    dropped_values: int  # attributes and devices that could not be published
+    notes: Mapping[
+        str, int
+    ]  # standing remarks on devices, such as values that could not be published, by reason
 
 
 @dataclass(slots=True)
@@ -105,6 +107,14 @@ class _StateCollector(Collector):
         for (kind, tainted), number in sorted(state.devices.items()):
             devices.add_metric((kind, str(tainted).lower()), number)
         yield devices
+        notes = GaugeMetricFamily(
+            "dra_driver_device_notes",
+            "Remarks on devices that stand, by reason; the log says which.",
+            labels=("reason",),
+        )
+        for reason, number in sorted(state.notes.items()):
+            notes.add_metric((str(reason),), number)
+        yield notes
         for name, text, value in (
             ("registered", "Whether the kubelet has registered the plugin.", state.registered),
             ("hardware_available", "Whether NVML and the driver answer.", state.hardware_available),

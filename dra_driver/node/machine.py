@@ -1,0 +1,92 @@
+"""The machine the plugin runs on: where its hardware facts come from, and where its driver's files are.
+
+The plugin usually sees the host through a mount (`--host-root`), so every directory of the host has two
+names: the one that goes into CDI specs, and the one that we can open. A real driver may be found only later
+and in another place than last time, so its root is asked for at each use; a simulated driver is made here.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from dra_driver.cdi.edits import DriverEdits, EditSource, Root
+from dra_driver.cdi.spec import ContainerEdits
+from dra_driver.devices.model import Target
+from dra_driver.inventory.backend import Backend
+from dra_driver.inventory.model import Gpu
+from dra_driver.node.flags import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Hardware facts, and what containers get of them."""
+
+    backend: Backend
+    edits: EditSource
+
+
+def open_machine(settings: Settings) -> Machine:
+    """The machine that `--backend` names; UsageError where a profile or a driver root is wrong."""
+    kind, _, profile = settings.backend.partition(":")
+    return _simulated(settings, profile) if kind == "simulated" else _nvml(settings)
+
+
+def _nvml(settings: Settings) -> Machine:
+    from dra_driver.inventory.nvml import NvmlBackend
+
+    host = Root(PurePosixPath("/"), settings.host_root)
+    given = _driver_root(settings)
+    backend = NvmlBackend(None if given is None else given.local, host=settings.host_root)
+    return Machine(backend, _FoundDriver(backend, given, host))
+
+
+def _simulated(settings: Settings, profile_name: str) -> Machine:
+    from dra_driver.inventory.driver_root import make_driver_root
+    from dra_driver.inventory.faults import faults_file
+    from dra_driver.inventory.profile import load_profile
+    from dra_driver.inventory.simulated import SimulatedBackend
+
+    profile = load_profile(profile_name)
+    own = settings.plugin_dir / "driver-root"
+    root = _driver_root(settings) or Root(PurePosixPath(own), own)
+    make_driver_root(profile, root.local, node_name=settings.node_name)
+    backend = SimulatedBackend(profile, settings.node_name, faults=faults_file(root.local))
+    return Machine(backend, DriverEdits(root, proc=root.local / "proc"))
+
+
+def _driver_root(settings: Settings) -> Root | None:
+    """The driver root that was given; None where it is to be looked for."""
+    if settings.driver_root is None:
+        return None
+    seen_at = settings.container_driver_root or _below(settings.host_root, settings.driver_root)
+    return Root(settings.driver_root, seen_at)
+
+
+def _below(host_root: Path, path: PurePosixPath) -> Path:
+    return host_root / path.relative_to("/")
+
+
+class _HasDriverRoot(Protocol):
+    @property
+    def driver_root(self) -> Path | None: ...
+
+
+class _FoundDriver:
+    """`EditSource` for the driver whose library NVML was loaded from."""
+
+    def __init__(self, backend: _HasDriverRoot, given: Root | None, host: Root) -> None:
+        self._backend = backend
+        self._given = given
+        self._host = host
+
+    def device_edits(self, target: Target, gpu: Gpu) -> ContainerEdits:
+        return self._edits().device_edits(target, gpu)
+
+    def common_edits(self) -> ContainerEdits:
+        return self._edits().common_edits()
+
+    def _edits(self) -> DriverEdits:
+        root, found = self._given or self._host, self._backend.driver_root
+        if self._given is None and found is not None:
+            root = Root(PurePosixPath("/") / found.relative_to(self._host.local), found)
+        return DriverEdits(root, host=self._host, proc=self._host.local / "proc")

@@ -1,0 +1,253 @@
+"""The node plugin: all rooms wired together, started in order, tended, and stopped.
+
+Order of start, and why:
+
+1. the lock: nothing below may run twice for one driver name on a node;
+2. a look for other drivers of our name, before we bind over their sockets;
+3. the first look at the hardware, in a thread, and waited for only a moment: NVML may hang, and even then
+   running Pods must be able to end, so the kubelet must be able to reach us;
+4. the records, checked against the hardware and the CDI directory;
+5. the ResourceSlices, once the first look is over and no device plugin hands out the same GPUs;
+6. the sockets. From here on the kubelet calls; at the end they are the first to close.
+
+Publishing waits for the first look and not only for its time limit: a plugin that restarts while NVML is slow
+must not take its node's GPUs away from the scheduler for a moment.
+"""
+
+import threading
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from dra_driver.cdi.store import SpecStore
+from dra_driver.devices.model import DeviceSet, HeldDevice
+from dra_driver.errors import UnavailableError
+from dra_driver.files import Lock
+from dra_driver.kube.client import Client
+from dra_driver.kube.resources import NODES, RESOURCE_CLAIMS
+from dra_driver.kubelet.plugin import KubeletPlugin
+from dra_driver.kubelet.probe import probe, serve_health
+from dra_driver.node import coexistence
+from dra_driver.node.flags import Settings
+from dra_driver.node.hardware import Hardware
+from dra_driver.node.machine import open_machine
+from dra_driver.node.metrics import Metrics, NodeState, outcome
+from dra_driver.node.probes import ProbeServer
+from dra_driver.prepare.claim import ClaimRef
+from dra_driver.prepare.engine import Engine
+from dra_driver.prepare.record import PreparedDevice
+from dra_driver.prepare.records import RecordStore, read_boot_id
+from dra_driver.prepare.restore import RestoreReport
+from dra_driver.slices.publisher import Publisher
+
+log = structlog.get_logger(__name__)
+
+_FIRST_LOOK_SECONDS = 5.0
+_TEND_SECONDS = 2.0
+_GRACE_SECONDS = 20.0  # below the 30 s that a Pod is given by default
+
+
+class NodePlugin:
+    """One run of the plugin on one node. `start`, `run` until `request_stop`, and `stop` in any case."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the lock and see that the node is ours; UsageError or UnavailableError says what is in the way."""
+        self._settings = settings
+        self._stopping = threading.Event()
+        self._publishing = threading.Lock()
+        self.metrics = Metrics()
+        _make_directory(settings.plugin_dir, 0o700)
+        _make_directory(settings.cdi_dir, 0o755)
+        self._closing = ExitStack()  # undoes what was started, latest first
+        lock = Lock(settings.plugin_dir / "plugin.lock").acquire(
+            f"the kubelet plugin of {settings.driver_name}"
+        )
+        self._closing.callback(lock.release)
+        coexistence.refuse_other_driver(
+            settings.driver_name, settings.kubelet_registry_dir, settings.plugin_dir
+        )
+        machine = open_machine(settings)
+        self._hardware = Hardware(
+            machine.backend,
+            held=self._held,
+            driver_name=settings.driver_name,
+            interval_seconds=settings.rescan_seconds,
+            on_change=self._hardware_changed,
+        )
+        self._client = Client.connect(settings.kubeconfig)
+        self._closing.callback(self._client.close)
+        self._records = RecordStore(settings.plugin_dir / "claims", boot_id=read_boot_id())
+        self._engine = Engine(
+            driver_name=settings.driver_name,
+            pool_name=settings.pool,
+            claims=_Claims(self._client),
+            devices=lambda: self._hardware.snapshot.devices,
+            inventory=lambda: self._hardware.snapshot.inventory,
+            edits=machine.edits,
+            records=self._records,
+            specs=SpecStore(settings.cdi_dir, settings.driver_name),
+        )
+        self._kubelet = KubeletPlugin(
+            settings.driver_name,
+            settings.plugin_dir,
+            settings.kubelet_registry_dir,
+            self,
+            self.metrics.observe_claim,
+        )
+        self._publisher = Publisher(
+            self._client,
+            driver_name=settings.driver_name,
+            node_name=settings.node_name,
+            pool_name=settings.pool,
+            on_sync=lambda report: self.metrics.syncs.labels(outcome(report.error)).inc(),
+        )
+        self._device_plugins = coexistence.DevicePluginWatch(
+            lambda: self._client.get(NODES, settings.node_name), self._publish
+        )
+
+    def start(self) -> None:
+        """Everything up to the sockets; the rest follows in threads. UnavailableError where that is not possible."""
+        settings, closing = self._settings, self._closing
+        self._hardware.start()
+        closing.callback(self._hardware.stop)
+        if not self._hardware.scanned.wait(_FIRST_LOOK_SECONDS):
+            log.warning("the hardware has not answered yet; going on without", seconds=_FIRST_LOOK_SECONDS)
+        self._report(self._engine.restore())
+        self._publisher.start()
+        closing.callback(self._publisher.stop)
+        self._device_plugins.start()
+        closing.callback(self._device_plugins.stop)
+        closing.callback(self._kubelet.stop, _GRACE_SECONDS)
+        self._kubelet.start()
+        self.metrics.show(self._state)
+        if settings.metrics_address is not None:
+            probes = ProbeServer(
+                settings.metrics_address,
+                self.metrics.registry,
+                healthy=self.check_health,
+                ready=self.check_ready,
+            )
+            probes.start()
+            closing.callback(probes.stop)
+        if settings.healthcheck_port >= 0:
+            health, port = serve_health(
+                settings.healthcheck_port, self._kubelet.registration_socket, self._kubelet.endpoint
+            )
+            closing.callback(health.stop, None)
+            log.info("serving gRPC health checks", port=port)
+        log.info(
+            "started", pool=settings.pool, backend=settings.backend, endpoint=str(self._kubelet.endpoint)
+        )
+
+    def run(self) -> None:
+        """Tend the sockets until somebody asks to stop."""
+        while not self._stopping.wait(_TEND_SECONDS):
+            self._kubelet.tend()
+
+    def request_stop(self) -> None:
+        """May be called from a signal handler."""
+        self._stopping.set()
+
+    def stop(self) -> None:
+        """Let running calls finish, then end everything. Slices and records stay: the node may come back."""
+        self._closing.close()
+        log.info("stopped")
+
+    def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
+        return self._engine.prepare(ref)
+
+    def unprepare(self, ref: ClaimRef) -> None:
+        self._engine.unprepare(ref)
+        if any(device.taints for device in self._hardware.snapshot.devices):
+            self._hardware.look()  # what stayed published only for this claim can go now
+
+    def check_health(self) -> None:
+        """Raise UnavailableError unless the kubelet could reach us."""
+        probe(self._kubelet.registration_socket, self._kubelet.endpoint)
+        if not self._hardware.alive:
+            raise UnavailableError("the thread that looks at the hardware has ended; see the log")
+
+    def check_ready(self) -> None:
+        """Raise UnavailableError unless Pods can be scheduled here and start."""
+        registration = self._kubelet.registration
+        if registration.registered is None:
+            raise UnavailableError("the kubelet has not registered the plugin yet")
+        if not registration.registered:
+            raise UnavailableError(f"the kubelet refused the plugin: {registration.error}")
+        if not self._hardware.scanned.is_set():
+            raise UnavailableError("the hardware has not answered yet")
+        if self._device_plugins.answer:
+            raise UnavailableError("a device plugin hands out the GPUs of this node, so none is published")
+        status = self._publisher.status()
+        if not status.synced:
+            raise UnavailableError(status.error or "the ResourceSlices are not published yet")
+
+    def _held(self) -> tuple[HeldDevice, ...]:
+        return self._engine.held()
+
+    def _hardware_changed(self) -> None:
+        self._publish()
+        # A GPU may have another minor number than before, or be there again: containers that restart need
+        # specs that say so.
+        self._report(self._engine.repair())
+
+    def _publish(self) -> None:
+        with self._publishing:
+            if not self._hardware.scanned.is_set() or self._device_plugins.answer is None:
+                return
+            devices = self._hardware.snapshot.devices
+            if self._device_plugins.answer:
+                held = {held.device.name for held in self._held()}
+                kept = tuple(device for device in devices if device.name in held)
+                devices = DeviceSet(kept, devices.counter_sets if kept else ())
+            self._publisher.publish(devices)
+
+    def _report(self, report: RestoreReport) -> None:
+        for ref in report.dropped:
+            log.info("record dropped: it is of an earlier boot", claim=str(ref), claim_uid=ref.uid)
+        for ref in report.undone:
+            log.warning("half-done preparation undone", claim=str(ref), claim_uid=ref.uid)
+        for ref in report.rewritten:
+            log.warning("missing or stale CDI spec written again", claim=str(ref), claim_uid=ref.uid)
+        for uid in report.orphans:
+            log.warning("CDI spec without a record removed", claim_uid=uid)
+        for unresolved in report.unresolved:
+            log.warning(
+                "claim cannot be checked against the hardware",
+                claim=str(unresolved.ref),
+                claim_uid=unresolved.ref.uid,
+                err=unresolved.reason,
+            )
+
+    def _state(self) -> NodeState:
+        snapshot, claims = self._hardware.snapshot, {held.claim_uid for held in self._held()}
+        return NodeState(
+            registered=bool(self._kubelet.registration.registered),
+            hardware_available=snapshot.inventory.available,
+            problems=len(snapshot.inventory.problems),
+            devices=dict(Counter((d.target.kind, bool(d.taints)) for d in snapshot.devices)),
+            claims_held=len(claims),
+            quarantined_records=len(self._records.damaged()),
+            slices_synced=self._publisher.status().synced,
+            notes=self._hardware.notes.counts(),
+        )
+
+
+class _Claims:
+    """The engine's `ClaimSource`: the API server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def get_claim(self, namespace: str, name: str) -> dict[str, Any]:
+        return self._client.get(RESOURCE_CLAIMS, name, namespace)
+
+
+def _make_directory(path: Path, mode: int) -> None:
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnavailableError(f"cannot make the directory {path}: {error.strerror}") from error
