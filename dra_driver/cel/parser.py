@@ -18,7 +18,30 @@ from dra_driver.cel.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT, T
 
 MAX_NESTING = 100  # cel-go gives up at 250; the closures of an expression need stack for each level
 
-_RESERVED = frozenset({"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "package", "namespace", "null", "return", "true", "var", "void", "while"})
+_RESERVED = frozenset(
+    {
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "null",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    }
 )
 _LITERALS: dict[str, tuple[Type, Callable[[str], Any]]] = {
     "INT_LIT": (INT, literals.integer),
