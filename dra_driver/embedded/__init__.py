@@ -1,0 +1,1 @@
+"""The embedded cluster: API server, scheduler and kubelet for tests, demo and laptops."""

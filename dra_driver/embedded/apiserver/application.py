@@ -1,0 +1,398 @@
+"""Requests to answers: the API without its transport.
+
+`Application.handle` takes a parsed HTTP request and returns an answer with a body or a stream. Refusals are
+raised as StatusError; the transport turns them into Status objects.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from dra_driver.embedded.apiserver import (
+    discovery,
+    openapi,
+    registry,
+    selectors,
+    status,
+    tables,
+    watches,
+)
+from dra_driver.embedded.apiserver.kinds import POD
+from dra_driver.embedded.apiserver.options import Query, delete_options, flag, number, write_options
+from dra_driver.embedded.apiserver.paths import Target
+from dra_driver.embedded.apiserver.registry import Registry
+from dra_driver.embedded.apiserver.selectors import Selector
+from dra_driver.embedded.apiserver.storage import CompactedError, Storage, Stored, encode
+
+JSON = "application/json"
+_WATCH_SECONDS = 1800  # of a watch that names no timeout; the real server takes 30 to 60 minutes
+_PATCHES = (registry.JSON_PATCH, registry.MERGE_PATCH, registry.STRATEGIC_PATCH, *registry.APPLY[:1])
+_BINDINGS = "/bindings"
+_ACCEPTED = re.compile(r"(application|\*)/(json|\*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    query: Query
+    body: bytes = b""
+    content_type: str = JSON
+    accept: str = JSON
+    user_agent: str = "unknown"
+
+
+@dataclass(slots=True)
+class Answer:
+    """A body, or a stream of lines; empty lines of a stream are chances to look for the client."""
+
+    body: bytes = b""
+    code: int = 200
+    content_type: str = JSON
+    warnings: list[str] = field(default_factory=list)
+    stream: Iterator[bytes] | None = None
+
+
+def verb(request: Request, target: Target | None) -> str:
+    """The request's verb as RBAC and faults name it."""
+    named = target is None or target.name is not None
+    if request.method == "GET":
+        if named:
+            return "get"
+        return "watch" if flag(request.query, "watch") else "list"
+    if request.method == "DELETE" and not named:
+        return "deletecollection"
+    return {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[request.method]
+
+
+class Application:
+    """The API server's answers."""
+
+    def __init__(self, storage: Storage, objects: Registry, address: Callable[[], str]) -> None:
+        self._storage = storage
+        self._registry = objects
+        self._address = address
+
+    def handle(self, request: Request, target: Target | None) -> Answer:
+        """Answer one request; `target` is what its path names, None for what is no resource."""
+        if target is not None:
+            if not _ACCEPTED.search(request.accept):
+                text = "406: Not Acceptable\n\nAvailable representations: application/json"
+                raise status.StatusError(406, "NotAcceptable", text, {})
+            method = getattr(self, f"_{verb(request, target)}")
+            answer: Answer = method(request, target)
+            return answer
+        if (
+            request.method == "POST"
+            and request.path.startswith("/api/v1/")
+            and request.path.endswith(_BINDINGS)
+        ):
+            return self._bind_by_body(request)
+        return self._about(request)
+
+    # What is no resource
+
+    def _about(self, request: Request) -> Answer:
+        parts = request.path.strip("/").split("/")
+        if request.method != "GET":
+            raise status.method_not_allowed() if parts[0] in {"api", "apis"} else status.no_such_resource()
+        if parts[0] in {"healthz", "livez", "readyz"}:
+            return Answer(b"ok", content_type="text/plain; charset=utf-8")
+        found: Any = None
+        if parts == ["version"]:
+            found = discovery.version()
+        elif len(parts) == 1 and parts[0] in {"api", "apis"}:
+            if "as=APIGroupDiscoveryList" in request.accept and "v=v2" in request.accept:
+                aggregated = discovery.aggregated(core=parts[0] == "api")
+                return Answer(encode(aggregated), content_type=discovery.AGGREGATED)
+            found = discovery.api_versions(self._address()) if parts[0] == "api" else discovery.group_list()
+        elif parts[0] == "api" and len(parts) == 2:
+            found = discovery.resource_list("", parts[1])
+        elif parts[0] == "apis" and len(parts) == 2:
+            found = discovery.group(parts[1])
+            found = found and {"kind": "APIGroup", "apiVersion": "v1", **found}
+        elif parts[0] == "apis" and len(parts) == 3:
+            found = discovery.resource_list(parts[1], parts[2])
+        elif parts[:2] == ["openapi", "v3"]:
+            return _openapi(parts[2:])
+        if found is None:
+            if parts[0] in {"api", "apis"} and len(parts) > 3:
+                raise status.no_such_resource()
+            return Answer(b"404 page not found\n", 404, "text/plain; charset=utf-8")
+        return Answer(encode(found))
+
+    def _bind_by_body(self, request: Request) -> Answer:
+        parts = request.path.strip("/").split("/")
+        if len(parts) != 5 or parts[2] != "namespaces":
+            raise status.no_such_resource()
+        body = _decoded(request)
+        name = (body.get("metadata") or {}).get("name", "")
+        return self._bind(request, (parts[3], name), body)
+
+    def _bind(self, request: Request, key: tuple[str, str], body: Any) -> Answer:
+        options = write_options(request.query, "CreateOptions", request.user_agent)
+        self._registry.bind(key, body, options)
+        return Answer(_success(201), 201)
+
+    # Reading
+
+    def _get(self, request: Request, target: Target) -> Answer:
+        if target.subresource not in {None, "status"} or (target.subresource and not target.kind.has_status):
+            raise status.no_such_resource()
+        return self._object(request, target, self._registry.current(target.kind, target.key))
+
+    def _list(self, request: Request, target: Target) -> Answer:
+        query, kind = request.query, target.kind
+        selector = self._selector(request, target)
+        limit = number(query, "limit")
+        wanted = _revision(query)
+        stored, revision = self._storage.items(kind, target.namespace)
+        if wanted and wanted > revision:
+            text = f"Timeout: Too large resource version: {wanted}, current: {revision}"
+            cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+            details = {"causes": [cause], "retryAfterSeconds": 1}
+            raise status.StatusError(504, "Timeout", text, details)
+        if wanted and wanted < revision and query.get("resourceVersionMatch") == "Exact":
+            raise status.expired("The resourceVersion for the provided list is too old.")
+        start, listed = None, revision
+        if query.get("continue"):
+            start, listed = self._continued(target, query["continue"])
+        found = [
+            item for item in stored if (start is None or item.key > start) and selector.matches(item.obj)
+        ]
+        metadata: dict[str, Any] = {"resourceVersion": str(listed)}
+        if limit and len(found) > limit:
+            metadata["continue"] = _token(found[limit - 1].key, listed)
+            if not selector.tests:
+                metadata["remainingItemCount"] = len(found) - limit
+            found = found[:limit]
+        return self._objects(request, target, found, metadata)
+
+    def _continued(self, target: Target, token: str) -> tuple[tuple[str, str], int]:
+        """Where a list goes on, and the revision it is of: a watch from there makes up for what changed since."""
+        try:
+            place = json.loads(base64.urlsafe_b64decode(token + "=="))
+            key, listed = tuple(place["start"]), int(place["rv"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise status.bad_request("invalid continue token: continue key is not valid") from error
+        try:
+            watch, _, _ = self._storage.watch(target.kind, listed)
+        except CompactedError as error:
+            raise status.expired(
+                "The provided continue parameter is too old to display a consistent list result. You can start "
+                "a new list without the continue parameter."
+            ) from error
+        self._storage.unwatch(watch)
+        return (key[0], key[1]), listed
+
+    def _watch(self, request: Request, target: Target) -> Answer:
+        query, kind = request.query, target.kind
+        since = _revision(query)
+        if "sendInitialEvents" in query:
+            if query.get("resourceVersionMatch") != "NotOlderThan":
+                message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+                raise status.invalid_options("ListOptions", "resourceVersionMatch", message)
+            initial = flag(query, "sendInitialEvents")
+            since = None if initial else since or self._storage.revision
+        elif query.get("resourceVersionMatch"):
+            message = (
+                "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            )
+            raise status.invalid_options("ListOptions", "resourceVersionMatch", message)
+        bookmarks = flag(query, "allowWatchBookmarks")
+        asked = watches.WatchRequest(
+            kind,
+            target.version,
+            target.namespace,
+            self._selector(request, target),
+            since or None,
+            number(query, "timeoutSeconds") or _WATCH_SECONDS,
+            bookmarks=bookmarks,
+            initial_events_end=bookmarks and flag(query, "sendInitialEvents"),
+        )
+        return Answer(stream=watches.follow(self._storage, asked, self._renderer(request, target)))
+
+    def _renderer(self, request: Request, target: Target) -> Callable[[Stored], bytes]:
+        if "as=Table" in request.accept:
+            first = True
+
+            def row(stored: Stored) -> bytes:
+                nonlocal first
+                columns, first = first, False
+                metadata = {"resourceVersion": str(stored.revision)}
+                include = request.query.get("includeObject", "Metadata")
+                objects = [stored.copy(target.version)]
+                return encode(tables.table(target.kind, objects, metadata, include=include, columns=columns))
+
+            return row
+        if "as=PartialObjectMetadata" in request.accept:
+            return lambda stored: encode(tables.partial(stored.obj))
+        return lambda stored: stored.encoded(target.version)
+
+    def _selector(self, request: Request, target: Target) -> Selector:
+        query = request.query
+        return selectors.parse(
+            target.kind, target.version, query.get("labelSelector"), query.get("fieldSelector")
+        )
+
+    # Writing
+
+    def _create(self, request: Request, target: Target) -> Answer:
+        body = _decoded(request)
+        if target.subresource is not None:
+            return self._post_below(request, target, body)
+        if target.name is not None:
+            raise status.method_not_allowed()
+        if target.kind.resource.namespaced and target.namespace is None:
+            raise status.method_not_allowed()
+        options = write_options(request.query, "CreateOptions", request.user_agent)
+        stored = self._registry.create(target.kind, target.version, target.namespace or "", body, options)
+        return self._object(request, target, stored, code=201, warnings=options.warnings)
+
+    def _post_below(self, request: Request, target: Target, body: Any) -> Answer:
+        if target.subresource not in target.kind.subresources:
+            raise status.no_such_resource()
+        if target.subresource == "binding":
+            return self._bind(request, target.key, body)
+        options = delete_options(request.query, body.get("deleteOptions") or {})
+        self._registry.delete(POD, target.key, options)
+        return Answer(_success(201), 201)
+
+    def _update(self, request: Request, target: Target) -> Answer:
+        self._check_writable(target)
+        options = write_options(request.query, "UpdateOptions", request.user_agent)
+        stored = self._registry.update(
+            target.kind, target.version, target.key, _decoded(request), target.subresource, options
+        )
+        return self._object(request, target, stored, warnings=options.warnings)
+
+    def _patch(self, request: Request, target: Target) -> Answer:
+        self._check_writable(target)
+        content_type = request.content_type.split(";")[0].strip()
+        if content_type not in _PATCHES:
+            raise status.StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        applies = content_type in registry.APPLY
+        options = write_options(request.query, "PatchOptions", request.user_agent, applies=applies)
+        stored, created = self._registry.patch(
+            target.kind,
+            target.version,
+            target.key,
+            _decoded(request),
+            content_type,
+            target.subresource,
+            options,
+        )
+        code = 201 if created else 200
+        return self._object(request, target, stored, code=code, warnings=options.warnings)
+
+    def _check_writable(self, target: Target) -> None:
+        if target.name is None:
+            raise status.method_not_allowed()
+        if target.subresource is not None and not (target.subresource == "status" and target.kind.has_status):
+            raise status.no_such_resource()
+
+    def _delete(self, request: Request, target: Target) -> Answer:
+        if target.subresource is not None:
+            raise status.method_not_allowed()
+        options = delete_options(request.query, _decoded(request) if request.body else {})
+        stored, gone = self._registry.delete(target.kind, target.key, options)
+        if gone and not target.kind.returns_deleted:
+            resource, uid = target.kind.resource, stored.obj["metadata"]["uid"]
+            return Answer(encode(status.success(resource, target.key[1], uid)))
+        return self._object(request, target, stored)
+
+    def _deletecollection(self, request: Request, target: Target) -> Answer:
+        options = delete_options(request.query, _decoded(request) if request.body else {})
+        selector = self._selector(request, target)
+        deleted = self._registry.delete_collection(target.kind, target.namespace, selector, options)
+        metadata = {"resourceVersion": str(self._storage.revision)}
+        return self._objects(request, target, deleted, metadata)
+
+    # Answers
+
+    def _object(
+        self,
+        request: Request,
+        target: Target,
+        stored: Stored,
+        *,
+        code: int = 200,
+        warnings: list[str] | None = None,
+    ) -> Answer:
+        if "as=Table" in request.accept:
+            metadata = {"resourceVersion": stored.obj["metadata"].get("resourceVersion", "")}
+            include = request.query.get("includeObject", "Metadata")
+            body = encode(tables.table(target.kind, [stored.copy(target.version)], metadata, include=include))
+        elif "as=PartialObjectMetadata" in request.accept:
+            body = encode(tables.partial(stored.obj))
+        else:
+            body = stored.encoded(target.version)
+        return Answer(body, code, warnings=warnings or [])
+
+    def _objects(
+        self, request: Request, target: Target, found: list[Stored], metadata: dict[str, Any]
+    ) -> Answer:
+        kind = target.kind
+        if "as=Table" in request.accept:
+            include = request.query.get("includeObject", "Metadata")
+            objects = (stored.copy(target.version) for stored in found)
+            return Answer(encode(tables.table(kind, objects, metadata, include=include)))
+        if "as=PartialObjectMetadataList" in request.accept:
+            head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+            return Answer(encode({**head, "items": [tables.partial(stored.obj) for stored in found]}))
+        api_version = kind.api_version(target.version)
+        head = {"kind": f"{kind.resource.kind}List", "apiVersion": api_version, "metadata": metadata}
+        items = b",".join(stored.item() for stored in found)
+        return Answer(encode(head)[:-1] + b',"items":[' + items + b"]}")
+
+
+def _openapi(parts: list[str]) -> Answer:
+    if not parts:
+        return Answer(encode(openapi.index()))
+    document = None
+    if parts[0] == "api" and len(parts) == 2:
+        document = openapi.document("", parts[1])
+    elif parts[0] == "apis" and len(parts) == 3:
+        document = openapi.document(parts[1], parts[2])
+    if document is None:
+        return Answer(b"404 page not found\n", 404, "text/plain; charset=utf-8")
+    return Answer(document)
+
+
+def _decoded(request: Request) -> Any:
+    """The request's body; kubectl applies in YAML."""
+    if "protobuf" in request.content_type or "cbor" in request.content_type:
+        raise status.StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    try:
+        if "yaml" in request.content_type:
+            return yaml.safe_load(request.body)
+        return json.loads(request.body)
+    except (ValueError, yaml.YAMLError) as error:
+        found = request.body[:64].decode(errors="replace") or "<empty>"
+        raise status.bad_request(
+            f"the object provided is unrecognized: couldn't get version/kind; json parse error ({found})"
+        ) from error
+
+
+def _revision(query: Query) -> int | None:
+    text = query.get("resourceVersion", "")
+    if text and not (text.isascii() and text.isdigit()):
+        raise status.bad_request(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+            f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text) if text else None
+
+
+def _token(key: tuple[str, str], revision: int) -> str:
+    place = encode({"v": "meta.k8s.io/v1", "rv": revision, "start": key})
+    return base64.urlsafe_b64encode(place).decode().rstrip("=")
+
+
+def _success(code: int) -> bytes:
+    return encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code})
