@@ -1,0 +1,224 @@
+"""The claim engine: Prepare and Unprepare as the kubelet asks for them, and the start after a crash.
+
+Prepare plans everything, reserves the devices, writes the CDI spec, and then the record: two small files, and
+the record is the commit. Killed before it, the spec is an orphan that the next start removes; killed after
+it, the claim is prepared and the kubelet's retry gets the same answer. Unprepare goes the other way round:
+while the record is there the claim holds its devices, so a kill in between leaves a claim whose spec the next
+start writes again, until the kubelet's retry.
+
+Preparing again costs one GET and a look at the spec, which is written again where it is gone or no longer
+what the hardware needs (a GPU's minor changed). The claim is fetched even then: one that outlived its Pod
+may have been allocated other devices since, under the same UID.
+
+Locks: calls for one claim are serial. Nothing else is held while network, disk or hardware answers; the
+indexes of records and conflicts have locks of their own, for a few instructions each.
+
+Failures: whatever is raised, the call left nothing of its own behind, and the kubelet's retry starts afresh.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from dra_driver.cdi.edits import EditSource
+from dra_driver.cdi.names import check_claim_uid, is_claim_uid
+from dra_driver.cdi.store import SpecStore
+from dra_driver.devices.model import DeviceSet, HeldDevice
+from dra_driver.errors import ClaimError, DriverError, UnavailableError
+from dra_driver.inventory.model import Inventory
+from dra_driver.kube.errors import NotFoundError
+from dra_driver.prepare.claim import Allocation, ClaimRef, ClaimSource, read_allocation
+from dra_driver.prepare.conflicts import Conflicts
+from dra_driver.prepare.locks import ClaimLocks
+from dra_driver.prepare.plan import Planner
+from dra_driver.prepare.record import PreparedDevice, Record, State
+from dra_driver.prepare.records import RecordStore
+from dra_driver.prepare.restore import RestoreReport, Unresolved
+
+log = structlog.get_logger(__name__)
+
+
+class Engine:
+    """All claims of one driver on this node. Thread-safe; `restore` comes first, before any call is served."""
+
+    def __init__(
+        self,
+        *,
+        driver_name: str,
+        pool_name: str,
+        claims: ClaimSource,
+        devices: Callable[[], DeviceSet],
+        inventory: Callable[[], Inventory],
+        edits: EditSource,
+        records: RecordStore,
+        specs: SpecStore,
+    ) -> None:
+        self._driver_name = driver_name
+        self._claims = claims
+        self._records = records
+        self._specs = specs
+        self._planner = Planner(
+            pool_name=pool_name, devices=devices, inventory=inventory, edits=edits, specs=specs
+        )
+        self._conflicts = Conflicts()
+        self._locks = ClaimLocks()
+
+    def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
+        """Make the claim's devices ready for containers; what the kubelet is to be told of them.
+
+        Raises a DriverError whose text fits into the Pod's event.
+        """
+        check_claim_uid(ref.uid)
+        with self._locks.hold(ref.uid):
+            allocation = read_allocation(self._fetch(ref), ref, self._driver_name)
+            record = self._records.get(ref.uid)
+            if record is not None and not _is_of(record, allocation):
+                log.warning("earlier preparation undone", state=str(record.state))
+                self._undo(ref.uid)
+                record = None
+            record = self._prepare_first(allocation) if record is None else self._prepare_again(record)
+            return self._answer(record)
+
+    def unprepare(self, ref: ClaimRef) -> None:
+        """Undo whatever was done for the claim; a claim that is unknown is no error.
+
+        Needs neither API server nor hardware, and does not look at configuration.
+        """
+        if not is_claim_uid(ref.uid):
+            return  # prepare refuses it, so there is nothing of it
+        with self._locks.hold(ref.uid):
+            self._undo(ref.uid)
+
+    def held(self) -> tuple[HeldDevice, ...]:
+        """The devices that must stay published; those held with admin access only take nothing from the pool."""
+        return tuple(
+            HeldDevice(recorded.device, str(record.ref), record.ref.uid)
+            for record in self._records.all()
+            for recorded in record.devices
+            if not recorded.admin_access
+        )
+
+    def restore(self) -> RestoreReport:
+        """Bring records, CDI directory and hardware in line, after a start.
+
+        Records of another boot are dropped, damaged ones set aside; half-done preparations are undone;
+        specs are written again where they are missing or stale; and specs without a record are removed,
+        except those of damaged records, whose containers may still run. What cannot be put right now is
+        listed, and does not stop the others. UnavailableError where a directory cannot be read at all.
+        """
+        dropped = self._records.load()
+        for record in self._records.all():
+            self._conflicts.restore(record.ref, record.devices)
+        report = self.repair()
+        known = {record.ref.uid for record in self._records.all()}
+        known.update(damaged.claim_uid for damaged in self._records.damaged())
+        orphans = [uid for uid in self._specs.claims() if uid not in known]
+        for uid in orphans:
+            try:
+                self._specs.remove(uid)
+            except UnavailableError as error:
+                log.warning("orphaned spec stays", claim_uid=uid, err=str(error))
+        self._specs.remove_temporary()
+        return RestoreReport(
+            held=len(self._records.all()),
+            dropped=tuple(record.ref for record in dropped),
+            damaged=self._records.damaged(),
+            undone=report.undone,
+            rewritten=report.rewritten,
+            orphans=tuple(orphans),
+            unresolved=report.unresolved,
+        )
+
+    def repair(self) -> RestoreReport:
+        """Compare every record with hardware and spec, as `restore` does; for when hardware came back."""
+        undone, rewritten, unresolved = [], [], []
+        for ref in [record.ref for record in self._records.all()]:
+            with self._locks.hold(ref.uid):
+                record = self._records.get(ref.uid)
+                if record is None:
+                    continue  # unprepared meanwhile
+                try:
+                    if record.state is State.STARTED:
+                        self._undo(ref.uid)
+                        undone.append(ref)
+                    elif self._specs.ensure(ref.uid, self._planner.spec(record)):
+                        rewritten.append(ref)
+                except DriverError as error:
+                    unresolved.append(Unresolved(ref, str(error)))
+        return RestoreReport(
+            held=len(self._records.all()),
+            undone=tuple(undone),
+            rewritten=tuple(rewritten),
+            unresolved=tuple(unresolved),
+        )
+
+    def _fetch(self, ref: ClaimRef) -> dict[str, Any]:
+        try:
+            return self._claims.get_claim(ref.namespace, ref.name)
+        except NotFoundError as error:
+            raise ClaimError(
+                f"claim {ref} does not exist any more; delete its Pod, so that a new one is made with a new claim"
+            ) from error
+
+    def _prepare_first(self, allocation: Allocation) -> Record:
+        record = self._planner.plan(allocation, self._records.boot_id)
+        spec = self._planner.spec(record)
+        self._conflicts.reserve(record.ref, record.devices)
+        written = False
+        try:
+            written = self._specs.ensure(record.ref.uid, spec)
+            self._records.write(record)
+        except Exception:
+            # A spec that was there before may be in use: that of a claim whose record was damaged.
+            if written:
+                self._give_up(record.ref.uid)
+            self._conflicts.release(record.ref.uid)
+            raise
+        return record
+
+    def _prepare_again(self, record: Record) -> Record:
+        try:
+            spec = self._planner.spec(record)
+        except UnavailableError:
+            if self._specs.read(record.ref.uid) is None:
+                raise
+            return record  # the driver cannot be asked, and the spec is there
+        if self._specs.ensure(record.ref.uid, spec):
+            log.warning("CDI spec written again")
+        return record
+
+    def _give_up(self, claim_uid: str) -> None:
+        """Take back the spec of a preparation that failed; that failure is what the caller hears of."""
+        try:
+            self._specs.remove(claim_uid)
+        except UnavailableError as error:
+            # It is overwritten by the retry, or removed by Unprepare or the next start.
+            log.warning("failed preparation left its spec", err=str(error))
+
+    def _undo(self, claim_uid: str) -> None:
+        self._specs.remove(claim_uid)
+        self._records.remove(claim_uid)
+        self._conflicts.release(claim_uid)
+
+    def _answer(self, record: Record) -> tuple[PreparedDevice, ...]:
+        uid = record.ref.uid
+        return tuple(
+            PreparedDevice(
+                request_names=recorded.requests,
+                pool=recorded.pool,
+                device=recorded.name,
+                cdi_ids=(self._specs.qualified_name(uid, recorded.name, recorded.share_id),),
+                share_id=recorded.share_id,
+            )
+            for recorded in record.devices
+        )
+
+
+def _is_of(record: Record, allocation: Allocation) -> bool:
+    """Whether the record is this allocation's, and done."""
+    return record.state is State.COMPLETED and {
+        (recorded.pool, recorded.name, recorded.share_id, request)
+        for recorded in record.devices
+        for request in recorded.requests
+    } == {(result.pool, result.device, result.share_id, result.base_request) for result in allocation.results}

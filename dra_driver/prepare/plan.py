@@ -1,0 +1,123 @@
+"""From an allocation to what shall be recorded, and from a record to the CDI spec.
+
+Nothing here changes anything. All that can be wrong with a claim or the hardware under it is found here, with
+a sentence for the Pod's event, before the engine reserves or writes.
+"""
+
+from collections.abc import Callable
+
+from dra_driver.cdi.edits import EditSource
+from dra_driver.cdi.spec import CdiDevice, Spec
+from dra_driver.cdi.store import SpecStore
+from dra_driver.devices.model import Device, DeviceSet
+from dra_driver.errors import ClaimError, HardwareError, UnavailableError
+from dra_driver.inventory.model import Gpu, Inventory
+from dra_driver.prepare.claim import Allocation, Result
+from dra_driver.prepare.config import check_config
+from dra_driver.prepare.record import Record, RecordedDevice, State
+
+
+class Planner:
+    """The node's view of claims: what its device names stand for, and how a container gets them."""
+
+    def __init__(
+        self,
+        *,
+        pool_name: str,
+        devices: Callable[[], DeviceSet],
+        inventory: Callable[[], Inventory],
+        edits: EditSource,
+        specs: SpecStore,
+    ) -> None:
+        self._pool_name = pool_name
+        self._devices = devices
+        self._inventory = inventory
+        self._edits = edits
+        self._specs = specs
+
+    def plan(self, allocation: Allocation, boot_id: str) -> Record:
+        """The record of the claim as it will be; ClaimError or UnavailableError where it cannot be."""
+        published = self._devices()
+        found = [(result, self._find(result, published)) for result in allocation.results]
+        check_config(allocation, found)
+        merged: dict[tuple[str, str | None], RecordedDevice] = {}
+        for result, device in found:
+            key = (device.name, result.share_id)
+            known = merged.get(key)
+            requests = known.requests if known else ()
+            if result.base_request not in requests:
+                requests += (result.base_request,)
+            merged[key] = RecordedDevice(
+                device=device,
+                pool=result.pool,
+                requests=requests,
+                share_id=result.share_id,
+                # One result without admin access makes the claim a holder.
+                admin_access=result.admin_access and (known is None or known.admin_access),
+            )
+        return Record(allocation.ref, boot_id, State.COMPLETED, tuple(merged.values()))
+
+    def spec(self, record: Record) -> Spec:
+        """The CDI spec of the claim, from the hardware as it is now.
+
+        HardwareError where a device is gone, sick, not what it was, or lacks what a container needs;
+        UnavailableError where the hardware cannot be asked.
+        """
+        published, inventory = self._devices(), self._inventory()
+        devices = []
+        for recorded in record.devices:
+            gpu = _gpu(recorded, published, inventory)
+            edits = self._edits.device_edits(recorded.device.target, gpu)
+            if not edits:
+                raise HardwareError(
+                    f"device {recorded.name} would give a container nothing; look at the NVIDIA driver's files "
+                    "on the node"
+                )
+            name = self._specs.device_name(record.ref.uid, recorded.name, recorded.share_id)
+            devices.append(CdiDevice(name, edits))
+        return Spec(self._specs.kind, tuple(devices), self._edits.common_edits())
+
+    def _find(self, result: Result, published: DeviceSet) -> Device:
+        if result.pool != self._pool_name:
+            raise ClaimError(
+                f"device {result.device} was allocated from pool {result.pool}, but the pool of this node is "
+                f"{self._pool_name}; delete the Pod so that its claim is allocated anew"
+            )
+        device = published.get(result.device)
+        if device is not None:
+            return device
+        inventory = self._inventory()
+        if not inventory.available:
+            raise _unavailable(result.device, inventory)
+        raise ClaimError(
+            f"device {result.device} of pool {result.pool} does not exist on the node (any more); "
+            "delete the Pod so that its claim is allocated anew"
+        )
+
+
+def _gpu(recorded: RecordedDevice, published: DeviceSet, inventory: Inventory) -> Gpu:
+    """The physical GPU of a recorded device, if it can be used."""
+    target = recorded.device.target
+    now = published.get(recorded.name)
+    if now is not None and now.target.uuid != target.uuid:
+        raise HardwareError(
+            f"device {recorded.name} was {target.uuid} when it was prepared, and is {now.target.uuid} now; "
+            "delete the Pod so that its claim is allocated anew"
+        )
+    gpu = inventory.gpu(target.gpu_uuid)
+    if gpu is None and not inventory.available:
+        raise _unavailable(recorded.name, inventory)
+    if gpu is None:
+        raise HardwareError(
+            f"device {recorded.name} ({target.gpu_uuid}) is gone from the node; look at the node, or delete "
+            "the Pod so that its claim is allocated anew"
+        )
+    # Looking at sick GPUs is what admin access is for, and one of them must not cost it the others.
+    if gpu.fault and not recorded.admin_access:
+        raise HardwareError(f"device {recorded.name} cannot be used: {gpu.fault.rstrip('.')}")
+    return gpu
+
+
+def _unavailable(device: str, inventory: Inventory) -> UnavailableError:
+    reason = inventory.problems[0].message.rstrip(".") if inventory.problems else "NVML is not there"
+    return UnavailableError(f"device {device} has to wait until the NVIDIA driver answers: {reason}")

@@ -1,0 +1,159 @@
+"""What is kept of a prepared claim, and its form on disk.
+
+    {"checksum": "sha256:...", "record": {"version": 1, "uid": ..., "devices": [...], ...}}
+
+The checksum is over the bytes of the inner object as they stand in the file, not over what another version of
+this code would write for it: a new field must never make older files look damaged. Fields that this version
+does not know are kept and written again, so that going back and forth between versions loses nothing. A
+change that older code must not misread raises `VERSION`, with an entry in `UPGRADES`.
+
+A record keeps hardware identities and the published form of its devices, and no container edits: those are
+resolved anew each time.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from dra_driver.devices.model import Device, device_from_dict, target_from_dict
+from dra_driver.errors import RecordError
+from dra_driver.prepare.claim import ClaimRef
+
+VERSION = 1
+# From the version in the key to the next.
+UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+_FRAME = re.compile(rb'\{"checksum":"sha256:([0-9a-f]{64})","record":(.*)\}\n', re.DOTALL)
+
+
+class NewerRecordError(RecordError):
+    """A record of a release that is newer than this one; not damaged, and of use again after an upgrade."""
+
+
+class State(StrEnum):
+    """How far a claim's preparation got."""
+
+    STARTED = "started"  # hardware may be changed; to be undone, not to be used
+    COMPLETED = "completed"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDevice:
+    """A device of a prepared claim; one entry for all requests that got it under the same share."""
+
+    device: Device  # as published when it was prepared
+    pool: str
+    requests: tuple[str, ...]  # base names
+    share_id: str | None = None
+    admin_access: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)  # fields of other versions
+
+    @property
+    def name(self) -> str:
+        return self.device.name
+
+    def as_dict(self) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            **self.extra,
+            "published": self.device.as_dict(),
+            "target": self.device.target.as_dict(),
+            "pool": self.pool,
+            "requests": list(self.requests),
+        }
+        if self.share_id is not None:
+            body["shareID"] = self.share_id
+        if self.admin_access:
+            body["adminAccess"] = True
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A claim that holds devices of this node."""
+
+    ref: ClaimRef
+    boot_id: str
+    state: State
+    devices: tuple[RecordedDevice, ...]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **self.extra,
+            "version": VERSION,
+            "uid": self.ref.uid,
+            "namespace": self.ref.namespace,
+            "name": self.ref.name,
+            "bootID": self.boot_id,
+            "state": str(self.state),
+            "devices": [device.as_dict() for device in self.devices],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDevice:
+    """A device of a claim as the kubelet is told of it."""
+
+    request_names: tuple[str, ...]  # base names
+    pool: str
+    device: str
+    cdi_ids: tuple[str, ...]
+    share_id: str | None = None
+
+
+def encode(record: Record) -> bytes:
+    """The file of a record."""
+    body = json.dumps(record.as_dict(), separators=(",", ":")).encode()
+    checksum = hashlib.sha256(body).hexdigest().encode()
+    return b'{"checksum":"sha256:' + checksum + b'","record":' + body + b"}\n"
+
+
+def decode(data: bytes) -> Record:
+    """The inverse of `encode`, also of older versions; RecordError says what is wrong with `data`."""
+    frame = _FRAME.fullmatch(data)
+    if frame is None:
+        raise RecordError("it is cut off, or no record" if data else "it is empty")
+    checksum, body = frame.groups()
+    if hashlib.sha256(body).hexdigest().encode() != checksum:
+        raise RecordError("its content does not match its checksum")
+    try:
+        return _from_dict(_upgrade(json.loads(body)))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"its content is none of version {VERSION} or older ({error!r})") from error
+
+
+def _upgrade(body: dict[str, Any]) -> dict[str, Any]:
+    while body["version"] < VERSION:
+        body = UPGRADES[body["version"]](body)
+    if body["version"] != VERSION:
+        raise NewerRecordError(f"it is of version {body['version']}, this release knows {VERSION}")
+    return body
+
+
+def _from_dict(body: dict[str, Any]) -> Record:
+    fields = dict(body)
+    del fields["version"]
+    return Record(
+        ref=ClaimRef(str(fields.pop("namespace")), str(fields.pop("name")), str(fields.pop("uid"))),
+        boot_id=str(fields.pop("bootID")),
+        state=State(fields.pop("state")),
+        devices=tuple(_device_from_dict(device) for device in fields.pop("devices")),
+        extra=fields,
+    )
+
+
+def _device_from_dict(body: dict[str, Any]) -> RecordedDevice:
+    fields = dict(body)
+    share_id = fields.pop("shareID", None)
+    return RecordedDevice(
+        device=device_from_dict(fields.pop("published"), target_from_dict(fields.pop("target"))),
+        pool=str(fields.pop("pool")),
+        requests=tuple(str(request) for request in fields.pop("requests")),
+        share_id=None if share_id is None else str(share_id),
+        admin_access=bool(fields.pop("adminAccess", False)),
+        extra=fields,
+    )

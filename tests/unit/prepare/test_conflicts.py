@@ -1,0 +1,186 @@
+"""No hardware is given to two claims, and what is exempt from that."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from dra_driver.devices.model import Device, Target
+from dra_driver.errors import ConflictError
+from dra_driver.prepare import ClaimRef
+from dra_driver.prepare.conflicts import Conflicts
+from dra_driver.prepare.record import RecordedDevice
+
+GPU0, GPU1 = "gpu-0000-65-00-0", "gpu-0000-ca-00-0"
+SHARE_A, SHARE_B = "0a000000-0000-4000-8000-000000000000", "0b000000-0000-4000-8000-000000000000"
+A, B = ClaimRef("ns", "a", "uid-a"), ClaimRef("ns", "b", "uid-b")
+
+
+def recorded(name: str, kind: Any = "gpu", uuid: str = "GPU-0", **fields: Any) -> RecordedDevice:
+    return RecordedDevice(Device(name, Target(kind, uuid, "GPU-0", "0000:65:00.0")), "p", ("r",), **fields)
+
+
+def test_both_claims_are_named(node: Any) -> None:
+    engine = node.engine()
+    engine.prepare(node.allocate("a", {"device": GPU0}))
+
+    with pytest.raises(
+        ConflictError,
+        match=f"^device {GPU0} is held by claim default/a, whose Pods .* before claim default/b can have it$",
+    ):
+        engine.prepare(node.allocate("b", {"device": GPU0}))
+
+
+def test_a_conflict_leaves_nothing_of_the_second_claim(node: Any) -> None:
+    engine = node.engine()
+    first = node.allocate("a", {"device": GPU0})
+    engine.prepare(first)
+    second = node.allocate("b", {"device": GPU1}, {"device": GPU0})
+
+    with pytest.raises(ConflictError):
+        engine.prepare(second)
+
+    assert node.record_files() == [f"{first.uid}.json"]
+    assert engine.prepare(node.allocate("c", {"device": GPU1}))
+
+
+def test_the_device_is_free_after_unprepare(node: Any) -> None:
+    engine = node.engine()
+    first = node.allocate("a", {"device": GPU0})
+    engine.prepare(first)
+    engine.unprepare(first)
+
+    assert engine.prepare(node.allocate("b", {"device": GPU0}))
+
+
+def test_a_claim_of_the_same_name_waits_for_its_predecessor(node: Any) -> None:
+    engine = node.engine()
+    old = node.allocate("a", {"device": GPU0}, uid="old")
+    engine.prepare(old)
+    new = node.allocate("a", {"device": GPU0}, uid="new")
+
+    with pytest.raises(ConflictError, match=r"is held by an earlier claim default/a \(UID old\)"):
+        engine.prepare(new)
+
+    engine.unprepare(old)
+    assert engine.prepare(new)
+
+
+def test_conflicts_outlive_a_restart(node: Any) -> None:
+    node.engine().prepare(node.allocate("a", {"device": GPU0}))
+
+    with pytest.raises(ConflictError):
+        node.engine().prepare(node.allocate("b", {"device": GPU0}))
+
+
+def test_admin_access_is_not_blocked_and_blocks_nobody(node: Any) -> None:
+    engine = node.engine()
+    admin = {"device": GPU0, "adminAccess": True}
+
+    assert engine.prepare(node.allocate("admin-1", admin))
+    assert engine.prepare(node.allocate("user", {"device": GPU0}))
+    assert engine.prepare(node.allocate("admin-2", admin))
+
+
+def test_a_claim_with_and_without_admin_access_to_a_device_holds_it(node: Any) -> None:
+    engine = node.engine()
+    engine.prepare(
+        node.allocate(
+            "a", {"request": "x", "device": GPU0, "adminAccess": True}, {"request": "y", "device": GPU0}
+        )
+    )
+
+    with pytest.raises(ConflictError):
+        engine.prepare(node.allocate("b", {"device": GPU0}))
+
+
+def test_two_claims_with_shares_of_one_device_are_independent(node: Any) -> None:
+    engine = node.engine()
+    first = node.allocate("a", {"device": GPU0, "shareID": SHARE_A})
+    second = node.allocate("b", {"device": GPU0, "shareID": SHARE_B})
+    engine.prepare(first)
+    engine.prepare(second)
+    before = node.spec_file(second).read_bytes()
+
+    engine.unprepare(first)
+
+    assert node.spec_file(second).read_bytes() == before
+    assert [held.claim for held in engine.held()] == ["default/b"]
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted"),
+    [
+        (recorded("gpu", share_id="s"), recorded("gpu", share_id="s")),
+        (recorded("gpu", share_id="s"), recorded("gpu")),
+        (recorded("gpu"), recorded("gpu", share_id="s")),
+        (recorded("gpu"), recorded("mig", "mig", "MIG-1")),
+        (recorded("mig", "mig", "MIG-1"), recorded("gpu")),
+        (recorded("mig", "mig", "MIG-1"), recorded("mig", "mig", "MIG-2")),
+        (recorded("gpu"), recorded("gpu-renamed")),
+    ],
+    ids=["same share", "after share", "share after", "part of", "whole of part", "same place", "other name"],
+)
+def test_what_clashes(held: RecordedDevice, wanted: RecordedDevice) -> None:
+    conflicts = Conflicts()
+    conflicts.reserve(A, [held])
+
+    with pytest.raises(ConflictError, match="ns/a"):
+        conflicts.reserve(B, [wanted])
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted"),
+    [
+        (recorded("gpu", share_id="s"), recorded("gpu", share_id="t")),
+        (recorded("mig-1", "mig", "MIG-1"), recorded("mig-2", "mig", "MIG-2")),
+        (recorded("gpu", admin_access=True), recorded("gpu")),
+        (recorded("gpu"), recorded("gpu", admin_access=True)),
+    ],
+    ids=["two shares", "two parts", "admin first", "admin second"],
+)
+def test_what_does_not_clash(held: RecordedDevice, wanted: RecordedDevice) -> None:
+    conflicts = Conflicts()
+
+    conflicts.reserve(A, [held])
+    conflicts.reserve(B, [wanted])
+
+
+def test_a_part_of_a_held_gpu_is_told_as_such() -> None:
+    conflicts = Conflicts()
+    conflicts.reserve(A, [recorded("gpu-1")])
+
+    with pytest.raises(
+        ConflictError, match="device mig-1 cannot be prepared: gpu-1 of the same GPU is held by"
+    ):
+        conflicts.reserve(B, [recorded("mig-1", "mig", "MIG-1")])
+
+
+def test_a_refused_reservation_takes_nothing() -> None:
+    conflicts = Conflicts()
+    conflicts.reserve(A, [recorded("gpu-1")])
+    free = RecordedDevice(Device("gpu-2", Target("gpu", "GPU-2", "GPU-2", "0000:02:00.0")), "p", ("r",))
+    with pytest.raises(ConflictError):
+        conflicts.reserve(B, [free, recorded("gpu-1")])
+
+    conflicts.reserve(ClaimRef("ns", "c", "uid-c"), [free])
+
+
+def test_of_many_prepares_of_one_device_at_the_same_time_one_wins(node: Any) -> None:
+    engine = node.engine()
+    refs = [node.allocate(f"c{i}", {"device": GPU0}) for i in range(8)]
+    together = threading.Barrier(len(refs))
+
+    def attempt(ref: ClaimRef) -> bool:
+        together.wait()
+        try:
+            return bool(engine.prepare(ref))
+        except ConflictError:
+            return False
+
+    with ThreadPoolExecutor(len(refs)) as pool:
+        won = list(pool.map(attempt, refs))
+
+    assert won.count(True) == 1
+    assert node.spec_files() == [node.spec_file(refs[won.index(True)]).name]
