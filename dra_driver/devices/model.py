@@ -7,6 +7,7 @@ and `device_from_dict` are inverse: records keep a held device in its published 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal
 
 from dra_driver.quantity import Quantity
@@ -167,12 +168,37 @@ class HeldDevice:
     claim_uid: str
 
 
+class NoteReason(StrEnum):
+    """Why a note was made: few and fixed, so fit for a metric's label."""
+
+    VALUE_DROPPED = "value-dropped"  # an attribute or capacity that no API server would take
+    GPU_FAULT = "gpu-fault"
+    MIG_EMPTY = "mig-empty"  # in MIG mode without MIG devices: nothing of the GPU is published
+    MIG_PENDING = "mig-pending"  # the MIG mode changes with the next reset
+    DUPLICATE = "duplicate"  # two pieces of hardware with one name
+    HELD_LOST = "held-lost"  # a claim holds a device whose hardware is gone, sick or changed
+    HELD_BACK = "held-back"  # a device is not offered, since a claim holds its hardware under another name
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that a person should know about what is published, or not: one sentence."""
+
+    reason: NoteReason
+    device: str  # the name of the device, published or not
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceSet:
-    """All devices of the node's pool, in the order in which the scheduler shall try them."""
+    """All devices of the node's pool, in the order in which the scheduler shall try them.
+
+    Sets are equal when they are published alike, whatever their notes.
+    """
 
     devices: tuple[Device, ...] = ()
     counter_sets: tuple[CounterSet, ...] = ()
+    notes: tuple[Note, ...] = field(default=(), compare=False)
     _by_name: Mapping[str, Device] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
