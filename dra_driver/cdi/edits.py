@@ -9,6 +9,7 @@ A GPU is handed out only if the nodes that any CUDA program opens are there; oth
 and fail in its own words.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -48,11 +49,12 @@ class Root:
 
     def node(self, path: str) -> DeviceNode:
         """The device node that containers know as `path`, found under this root."""
-        host = str(self.host / path.lstrip("/"))
-        return DeviceNode(path, host_path=None if host == path else host)
+        host = str(self.host)
+        return DeviceNode(path, host_path=None if host == "/" else host + path)
 
     def has(self, path: str) -> bool:
-        return (self.local / path.lstrip("/")).exists()
+        # Strings: pathlib's joins took a third of a whole Prepare.
+        return os.path.exists(f"{self.local}{path}")  # noqa: PTH110 - for speed, see above
 
 
 HOST = Root(PurePosixPath("/"), Path("/"))

@@ -145,12 +145,13 @@ class RecordStore:
         return self.directory / f"{check_claim_uid(claim_uid)}.json"
 
     def _interned(self, record: Record) -> Record:
+        """The same record on the device objects that other records have already."""
         devices = []
         for recorded in record.devices:
             known = self._published.setdefault(recorded.name, recorded.device)
             if known != recorded.device:
                 known = self._published[recorded.name] = recorded.device
-            devices.append(replace(recorded, device=known))
+            devices.append(recorded if known is recorded.device else replace(recorded, device=known))
         return replace(record, devices=tuple(devices))
 
     def _entries(self) -> Iterable[Path]:
