@@ -49,7 +49,7 @@ class FakeProfile:
     """A GPU instance profile; the key it is stored under is the enum index, `id` is the driver's."""
 
     id: int
-    name: str
+    name: str | bytes
     slices: int
     memory_mib: int
     multiprocessors: int = 0

@@ -7,21 +7,21 @@ when another GPU has taken its PCI address, since device names are made of those
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
+from dra_driver.errors import HardwareError
 from dra_driver.inventory.model import Gpu, Problem
 
 
-class Reading(Protocol):
-    """What a scan made of one GPU (see `nvml_reader.Reading`)."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a scan made of one GPU: the GPU, or who it would have been as far as that is known."""
 
-    @property
-    def gpu(self) -> Gpu | None: ...
-    @property
-    def problems(self) -> tuple[Problem, ...]: ...
-    @property
-    def uuid(self) -> str | None: ...
+    gpu: Gpu | None
+    problems: tuple[Problem, ...] = ()
+    uuid: str | None = None
+    pci_address: str | None = None
+    error: HardwareError | None = None  # that ended the reading early
 
 
 class KnownGpus:

@@ -9,15 +9,15 @@ GPU), and lookups were seen to take ten seconds while other sessions came and we
   GPUs at boot must not leave the node empty, or at seven of eight, for ever;
 * now and then while a GPU is lost, for it may have been reset since.
 
-A scan never raises and never hangs: it runs in a worker under a deadline. Where NVML cannot be asked, the
-inventory is not available, says why in one sentence, and the next scan tries from the library search on.
+A scan never raises for what hardware or driver do, and never hangs: it runs in a worker under a deadline.
+Where NVML cannot be asked, or lists no GPU, the inventory is not available and says why in one sentence; the
+next scan tries again, from the search for the library on.
 """
 
 import ctypes
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,58 +25,28 @@ import pynvml
 import structlog
 
 from dra_driver.errors import UnavailableError
-from dra_driver.inventory import sysfs as pci
 from dra_driver.inventory.bounded import BoundedWorker, StillRunningError
 from dra_driver.inventory.known import KnownGpus
 from dra_driver.inventory.model import Inventory, Problem
-from dra_driver.inventory.nvml_api import (
-    Code,
-    Handle,
-    NvmlCalls,
-    NvmlError,
-    NvmlModule,
-    text,
-)
+from dra_driver.inventory.nvml_api import Code, NvmlCalls, NvmlError, NvmlModule
 from dra_driver.inventory.nvml_library import Loader, known_roots
-from dra_driver.inventory.nvml_reader import Reading, failed, read_gpu
+from dra_driver.inventory.nvml_session import NvmlSession, Scan
+from dra_driver.inventory.sysfs import bound_gpus
 
 log = structlog.get_logger(__name__)
 
 PYNVML: NvmlModule = pynvml
 
-_NO_GPU = (
-    "NVML lists no GPU on this node: if it has one, look with 'dmesg' whether the nvidia driver binds it; "
-    "GPUs that appear later are published"
-)
-
 _MOST_PATIENCE_SECONDS = 3600.0
-
-
-@dataclass(slots=True)
-class _Session:
-    """An initialised NVML, and what it gave so far."""
-
-    opened: float  # by the backend's clock
-    bound: frozenset[str]  # PCI addresses that the kernel had bound when it was opened
-    count: int = 0
-    uuids: dict[int, str] = field(default_factory=dict)  # by NVML index, of GPUs that could be identified
-    handles: dict[str, Handle] = field(default_factory=dict)  # by UUID
-    addresses: frozenset[str] = frozenset()  # of the GPUs that the last scan found
-    unwell: bool = False  # whether the last scan found a GPU that does not answer
-
-
-@dataclass(frozen=True, slots=True)
-class _Scan:
-    readings: tuple[Reading, ...]
-    driver_version: str | None
-    cuda_driver_version: int | None
 
 
 class NvmlBackend:
     """`Backend` on NVML.
 
-    `driver_root` is where the driver is installed, as the plugin sees it; None tries the known places. The
-    other arguments are for tests: another module in place of pynvml, another loader, another clock.
+    `driver_root` is where the driver is installed, as the plugin sees it; None tries the known places. A
+    scan gives up after `deadline_seconds`; a GPU that is lost or not listed is looked for in a new session
+    after `reopen_seconds`, then twice as long, up to an hour. The other arguments are for tests: a module in
+    place of pynvml, a loader of libraries, a clock.
     """
 
     name = "nvml"
@@ -86,25 +56,26 @@ class NvmlBackend:
         driver_root: Path | None = None,
         sysfs: Path = Path("/sys"),
         *,
+        host: Path = Path("/"),
         deadline_seconds: float = 10.0,
         reopen_seconds: float = 60.0,
         nvml: NvmlModule = PYNVML,
         load_library: Callable[[str], Any] = ctypes.CDLL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        roots = known_roots(host) if driver_root is None else (driver_root,)
         self._sysfs = sysfs
         self._deadline_seconds = deadline_seconds
         self._reopen_seconds = reopen_seconds
-        self._nvml = nvml
-        self._calls = NvmlCalls(nvml)
-        roots = known_roots() if driver_root is None else (driver_root,)
-        self._loader = Loader(nvml, roots, load_library)
         self._clock = clock
         self._known = KnownGpus()
         self._worker = BoundedWorker("nvml")
         # Below: touched by the worker's job only, of which there is one at a time.
-        self._session: _Session | None = None
-        self._patience = reopen_seconds
+        self._nvml = nvml
+        self._calls = NvmlCalls(nvml)
+        self._loader = Loader(nvml, roots, load_library)
+        self._session: NvmlSession | None = None
+        self._patience_seconds = reopen_seconds
 
     @property
     def driver_root(self) -> Path | None:
@@ -123,14 +94,17 @@ class NvmlBackend:
         except UnavailableError as error:
             return self._unavailable(str(error))
         gpus, problems = self._known.merge(scan.readings)
-        if not scan.readings:
-            problems = (*problems, Problem(_NO_GPU))
+        addresses = {gpu.pci_address for gpu in gpus}
         return Inventory(
             available=bool(scan.readings),
             driver_version=scan.driver_version,
             cuda_driver_version=scan.cuda_driver_version,
             gpus=gpus,
-            problems=problems,
+            problems=(
+                *problems,
+                *(_unlisted(address) for address in sorted(scan.unlisted - addresses)),
+                *(() if scan.readings else (_no_gpu(),)),
+            ),
         )
 
     def close(self) -> None:
@@ -143,7 +117,7 @@ class NvmlBackend:
     def _unavailable(self, message: str) -> Inventory:
         return Inventory(False, gpus=self._known.all_faulty(message), problems=(Problem(message),))
 
-    def _scan(self) -> _Scan:
+    def _scan(self) -> Scan:
         session = self._session
         if session is not None and not self._is_outdated(session):
             try:
@@ -157,70 +131,40 @@ class NvmlBackend:
             self._end_session()
             raise UnavailableError(self._reason(error)) from error
 
-    def _read(self, session: _Session) -> _Scan:
-        nvml, calls = self._nvml, self._calls
-        count = calls.call(nvml.nvmlDeviceGetCount)
-        if count != session.count:  # indices have moved
-            session.count = count
-            session.uuids.clear()
-            session.handles.clear()
-        readings = tuple(self._read_index(session, index) for index in range(count))
-        session.addresses = frozenset(r.pci_address for r in readings if r.pci_address is not None)
-        session.unwell = any(reading.gpu is None or reading.gpu.fault is not None for reading in readings)
-        if not session.unwell and pci.bound_gpus(self._sysfs) <= session.addresses:
-            self._patience = self._reopen_seconds
-        version = calls.optional(nvml.nvmlSystemGetDriverVersion)
-        return _Scan(
-            readings,
-            None if version is None else text(version),
-            calls.optional(nvml.nvmlSystemGetCudaDriverVersion),
-        )
+    def _read(self, session: NvmlSession) -> Scan:
+        scan = session.scan()
+        if scan.is_complete:
+            self._patience_seconds = self._reopen_seconds
+        return scan
 
-    def _read_index(self, session: _Session, index: int) -> Reading:
-        last_uuid = session.uuids.get(index)
-        handle = None if last_uuid is None else session.handles.pop(last_uuid, None)
-        try:
-            if handle is None:
-                handle = self._calls.call(self._nvml.nvmlDeviceGetHandleByIndex, index)
-        except NvmlError as error:
-            return failed(index, error, last_uuid)
-        reading = read_gpu(self._calls, handle, index, self._sysfs, last_uuid)
-        if reading.gpu is not None and reading.gpu.fault is None:
-            session.uuids[index] = reading.gpu.uuid
-            session.handles[reading.gpu.uuid] = handle
-        return reading
-
-    def _is_outdated(self, session: _Session) -> bool:
-        if session.count == 0:
+    def _is_outdated(self, session: NvmlSession) -> bool:
+        last = session.last
+        if last is None or not last.readings:
             return True
-        bound = pci.bound_gpus(self._sysfs)
-        unlisted = bool(bound - session.addresses)
-        if unlisted and bound != session.bound:
+        bound = bound_gpus(self._sysfs)
+        listed = {reading.pci_address for reading in last.readings}
+        if bound != session.bound_at_open and bound - listed:
             return True
         # A GPU may stay lost, or be excluded from NVML on purpose, so tries get rarer.
-        if (unlisted or session.unwell) and self._clock() - session.opened >= self._patience:
-            self._patience = min(2 * self._patience, _MOST_PATIENCE_SECONDS)
+        if not last.is_complete and self._clock() - session.opened >= self._patience_seconds:
+            self._patience_seconds = min(2 * self._patience_seconds, _MOST_PATIENCE_SECONDS)
             return True
         return False
 
-    def _open(self) -> _Session:
+    def _open(self) -> NvmlSession:
         # NVML 13.5 and newer would enumerate what MPS clients see in place of the hardware.
         os.environ.pop("NVML_MPS_DEVICE_ENUMERATION", None)
         self._loader.load()
-        bound = pci.bound_gpus(self._sysfs)
+        session = NvmlSession(self._calls, self._sysfs, self._clock())
         self._calls.call(self._nvml.nvmlInitWithFlags, self._nvml.NVML_INIT_FLAG_NO_GPUS)
-        self._session = _Session(self._clock(), bound)
         log.debug("nvml session opened")
-        return self._session
+        self._session = session
+        return session
 
     def _end_session(self) -> None:
         session, self._session = self._session, None
-        if session is None:
-            return
-        try:
-            self._calls.call(self._nvml.nvmlShutdown)
-        except NvmlError as error:
-            log.debug("nvml was shut down already", err=str(error))
+        if session is not None:
+            session.close()
 
     def _reason(self, error: NvmlError) -> str:
         library = "NVML" if self._loader.loaded is None else str(self._loader.loaded.path)
@@ -239,3 +183,18 @@ class NvmlBackend:
                 return f"{library} may not be used by the plugin: run it privileged, with the node's /dev"
             case _:
                 return f"NVML cannot be asked ({error}, with {library}): look for the nvidia driver in the kernel log"
+
+
+def _no_gpu() -> Problem:
+    return Problem(
+        "NVML lists no GPU on this node: if it has one, look in the kernel log whether the nvidia driver binds it; "
+        "GPUs that appear later are published"
+    )
+
+
+def _unlisted(address: str) -> Problem:
+    return Problem(
+        f"the GPU at {address} is bound to the nvidia driver, but NVML does not list it: look for its Xid in the "
+        "kernel log, and whether it is excluded from NVML",
+        address,
+    )

@@ -11,7 +11,8 @@ last), ArgumentVersionMismatch (struct unknown to the driver), NotFound, NoPermi
 capabilities) or plain Unknown. So an optional getter may fail in any way, except for the two that are never
 about the feature:
 
-* the session is over (`SESSION_CODES`): nothing can be asked, the backend opens a new one;
+* the session is over (`SESSION_CODES`): the backend opens a new one. A GPU that says so in a new session too
+  is itself the fault;
 * the GPU is gone (`GONE_CODES`): this GPU gets a fault, its neighbours do not.
 """
 

@@ -82,7 +82,10 @@ def _profile(calls: NvmlCalls, handle: Handle, info: Any, name: str) -> MigProfi
 
 
 def _driver_name(info: Any) -> str | None:
-    return text(getattr(info, "name", "")).removeprefix("MIG ") or None
+    try:
+        return text(getattr(info, "name", "")).removeprefix("MIG ") or None
+    except UnicodeDecodeError:  # pynvml decodes when the field is read
+        return None
 
 
 def profile_name(slices: int, memory_mib: int, total_bytes: int | None, index: int) -> str | None:

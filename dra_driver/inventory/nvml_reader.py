@@ -6,30 +6,21 @@ do not give it (the official driver aborts the whole node there). A GPU that is 
 what was read of its identity and gets a `fault`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dra_driver.inventory import nvml_names, sysfs
+from dra_driver.inventory.known import Reading
 from dra_driver.inventory.model import Gpu, Problem
-from dra_driver.inventory.nvml_api import SESSION_CODES, Code, Handle, NvmlCalls, NvmlError, text
+from dra_driver.inventory.nvml_api import Code, Handle, NvmlCalls, NvmlError, text
 from dra_driver.inventory.nvml_links import pci_address, read_fabric, read_links
 from dra_driver.inventory.nvml_mig import read_mig
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What came of one NVML index: a GPU, or who it would have been as far as that is known."""
-
-    gpu: Gpu | None
-    problems: tuple[Problem, ...] = ()
-    uuid: str | None = None
-    pci_address: str | None = None
 
 
 def read_gpu(
     calls: NvmlCalls, handle: Handle, index: int, sys: Path, last_uuid: str | None = None
 ) -> Reading:
-    """Everything about the GPU behind `handle`; raises NvmlError only where the session is over.
+    """Everything about the GPU behind `handle`; what went wrong is in the reading.
 
     `last_uuid` is what the handle answered to earlier, for the case that it answers no longer.
     """
@@ -72,13 +63,11 @@ def failed(
     address: str | None = None,
     identity: Gpu | None = None,
 ) -> Reading:
-    """The reading of a GPU that `error` ended; raises `error` where it is the session's."""
-    if error.code in SESSION_CODES:
-        raise error
+    """The reading of a GPU that `error` ended."""
     message = f"{_who(index, uuid, address)} {_what(error)}"
     if identity is None:
-        return Reading(None, (Problem(message, address, uuid),), uuid, address)
-    return Reading(replace(identity, fault=message), (), uuid, address)
+        return Reading(None, (Problem(message, address, uuid),), uuid, address, error)
+    return Reading(replace(identity, fault=message), (), uuid, address, error)
 
 
 def _who(index: int, uuid: str | None, address: str | None) -> str:

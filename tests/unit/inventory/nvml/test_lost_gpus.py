@@ -14,7 +14,7 @@ Node = Callable[..., Any]
 Board = Callable[[int], list[FakeGpu]]
 
 MANDATORY = ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo", "nvmlDeviceGetName"]
-FAILURES = sorted(set(Code) - SESSION_CODES - {Code.SUCCESS})
+FAILURES = sorted(set(Code) - {Code.SUCCESS})
 
 
 @pytest.mark.parametrize("code", FAILURES, ids=lambda code: code.name)
@@ -58,6 +58,23 @@ def test_a_gpu_is_lost_when_any_getter_says_so(node: Node, board: Board, getter:
     lost, well = here.scan().gpus
     assert (replace(lost, fault=None), well) == before
     assert lost.fault is not None
+
+
+@pytest.mark.parametrize("code", sorted(SESSION_CODES), ids=lambda code: code.name)
+@pytest.mark.parametrize("getter", [*MANDATORY, "nvmlDeviceGetBrand", "nvmlDeviceGetMigMode"])
+def test_a_gpu_that_denies_a_session_which_serves_the_others_is_itself_at_fault(
+    node: Node, board: Board, getter: str, code: Code
+) -> None:
+    gpus = board(3)
+    here = node(*gpus)
+    here.scan()
+    gpus[1].errors[getter] = code
+    here.nvml.end_session()
+    for _ in range(4):
+        inventory = here.scan()
+        assert [gpu.fault is None for gpu in inventory.gpus] == [True, False, True]
+        assert inventory.available
+    assert here.nvml.sessions <= 3  # the first, the one after its end, and none for each scan
 
 
 def test_a_lost_gpu_says_what_to_do_and_is_no_problem_beside(node: Node, board: Board) -> None:

@@ -150,6 +150,13 @@ def test_a_device_of_a_profile_that_nobody_describes_is_a_problem(node: Node) ->
     assert "profile 99, which the driver does not describe" in inventory.problems[0].message
 
 
+def test_a_profile_name_that_is_no_text_leaves_the_rule(node: Node) -> None:
+    gpu = a100()
+    assert gpu.mig is not None
+    gpu.mig.profiles[ONE].name = b"MIG \xff"
+    assert [profile.name for profile in node(gpu).gpu().mig.profiles] == ["1g.5gb", "3g.20gb"]
+
+
 def test_drivers_without_named_profiles_leave_the_rule(node: Node) -> None:
     gpu = a100(FIRST)
     gpu.errors["nvmlDeviceGetGpuInstanceProfileInfoV"] = Code.FUNCTION_NOT_FOUND

@@ -118,7 +118,8 @@ def test_a_gpu_that_nvml_leaves_out_on_purpose_does_not_open_sessions_all_the_ti
     here = node(*board(1))
     here.bind("0000:10:00.0", "0000:99:00.0")
     for here.now in range(0, 600, 10):
-        here.scan()
+        inventory = here.scan()
+        assert [problem.pci_address for problem in inventory.problems] == ["0000:99:00.0"]
     assert here.nvml.sessions == 4  # at the start, and after 60, 120 and 240 seconds more
 
 
@@ -130,6 +131,20 @@ def test_a_lost_gpu_is_looked_for_in_a_new_session_after_a_while(node: Node, boa
     assert here.scan().gpus[0].fault is not None
     here.now = 60.0
     assert here.scan().gpus[0].fault is None
+
+
+def test_a_gpu_that_is_lost_again_after_it_was_well_is_not_waited_for_longer(
+    node: Node, board: Board
+) -> None:
+    here = node(*board(1))
+    here.scan()
+    for here.now, lost in [(0.0, True), (60.0, True), (180.0, True), (200.0, False), (210.0, True)]:
+        here.nvml.gpus[0].lost = lost
+        here.scan()
+    sessions = here.nvml.sessions
+    here.now = 240.0  # 60 seconds after the session was opened
+    here.scan()
+    assert here.nvml.sessions == sessions + 1
 
 
 @pytest.mark.parametrize("function", ["nvmlDeviceGetCount", "nvmlDeviceGetMemoryInfo"])
