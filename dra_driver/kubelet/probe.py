@@ -48,7 +48,7 @@ def probe(registration_socket: Path, endpoint: Path) -> None:
             raise UnavailableError(msg) from error
 
 
-class Health(health_pb2_grpc.HealthServicer):
+class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc] # the library has no types
     """grpc.health.v1.Health/Check over `probe`, for probes of the kubelet, which speak TCP only."""
 
     def __init__(self, registration_socket: Path, endpoint: Path) -> None:

@@ -122,10 +122,5 @@ class _StateCollector(Collector):
             ("claims_held", "Claims that are prepared on this node.", state.claims_held),
             ("records_quarantined", "Damaged claim records that were set aside.", state.quarantined_records),
             ("slices_synced", "Whether the ResourceSlices say what the hardware is.", state.slices_synced),
-            (
-                "dropped_values",
-                "Values that could not be published; the log says which.",
-                state.dropped_values,
-            ),
         ):
             yield GaugeMetricFamily(f"dra_driver_{name}", text, value=float(value))

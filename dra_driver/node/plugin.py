@@ -34,7 +34,7 @@ from dra_driver.node import coexistence
 from dra_driver.node.flags import Settings
 from dra_driver.node.hardware import Hardware
 from dra_driver.node.machine import open_machine
-from dra_driver.node.metrics import Metrics, NodeState, outcome
+from dra_driver.node.metrics import Metrics, NodeState
 from dra_driver.node.probes import ProbeServer
 from dra_driver.prepare.claim import ClaimRef
 from dra_driver.prepare.engine import Engine
@@ -102,7 +102,7 @@ class NodePlugin:
             driver_name=settings.driver_name,
             node_name=settings.node_name,
             pool_name=settings.pool,
-            on_sync=lambda report: self.metrics.syncs.labels(outcome(report.error)).inc(),
+            on_sync=lambda report: self.metrics.syncs.labels("ok" if report.ok else "failed").inc(),
         )
         self._device_plugins = coexistence.DevicePluginWatch(
             lambda: self._client.get(NODES, settings.node_name), self._publish
@@ -182,8 +182,8 @@ class NodePlugin:
         if self._device_plugins.answer:
             raise UnavailableError("a device plugin hands out the GPUs of this node, so none is published")
         status = self._publisher.status()
-        if not status.synced:
-            raise UnavailableError(status.error or "the ResourceSlices are not published yet")
+        if status.error is not None:
+            raise UnavailableError(status.error)
 
     def _held(self) -> tuple[HeldDevice, ...]:
         return self._engine.held()
@@ -231,8 +231,8 @@ class NodePlugin:
             devices=dict(Counter((d.target.kind, bool(d.taints)) for d in snapshot.devices)),
             claims_held=len(claims),
             quarantined_records=len(self._records.damaged()),
-            slices_synced=self._publisher.status().synced,
-            notes=self._hardware.notes.counts(),
+            slices_synced=self._publisher.status().ok,
+            notes={str(reason): number for reason, number in self._hardware.notes.counts().items()},
         )
 
 

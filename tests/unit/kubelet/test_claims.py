@@ -4,6 +4,7 @@ from typing import Any
 
 import grpc
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from dra_driver.errors import ConflictError
@@ -162,12 +163,13 @@ def test_running_calls_finish_before_the_plugin_stops(
 
 
 def test_every_line_of_a_call_carries_the_claim_and_one_operation(channel: grpc.Channel, claims: Any) -> None:
-    import structlog
-
     bound: list[dict[str, Any]] = []
-    claims.answers["a"] = claims.answers["b"] = lambda ref: (
-        bound.append(structlog.contextvars.get_contextvars()) or ()
-    )
+
+    def remember(ref: ClaimRef) -> Any:
+        bound.append(structlog.contextvars.get_contextvars())
+        return ()
+
+    claims.answers.update(a=remember, b=remember)
 
     dra_v1_pb2_grpc.DRAPluginStub(channel).NodePrepareResources(_request("a", "b"))
 

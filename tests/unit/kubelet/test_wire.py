@@ -34,7 +34,7 @@ def test_claims_are_served_under_the_kubelets_service_names(
     channel: grpc.Channel, path: str, pb: Any, method: str
 ) -> None:
     request = getattr(pb, f"{method}Request")(claims=[{"namespace": "ns", "name": "c", "uid": "u"}])
-    call = channel.unary_unary(
+    call: Any = channel.unary_unary(
         f"/{path}.DRAPlugin/{method}",
         request_serializer=lambda message: message.SerializeToString(),
         response_deserializer=getattr(pb, f"{method}Response").FromString,
@@ -59,7 +59,7 @@ def test_claims_are_served_under_the_kubelets_service_names(
 def test_registration_is_served_under_the_kubelets_service_name(
     registration: grpc.Channel, method: str, request_: Any, response: Any
 ) -> None:
-    call = registration.unary_unary(
+    call: Any = registration.unary_unary(
         f"/pluginregistration.Registration/{method}",
         request_serializer=lambda message: message.SerializeToString(),
         response_deserializer=response.FromString,
@@ -110,7 +110,7 @@ def others(tmp_path: Path) -> Iterator[grpc.Channel]:
 
 @pytest.mark.parametrize(("version", "pb"), [("v1", health_v1_pb2), ("v1alpha1", health_v1alpha1_pb2)])
 def test_health_has_its_short_name_on_the_wire(others: grpc.Channel, version: str, pb: Any) -> None:
-    call = others.unary_stream(
+    call: Any = others.unary_stream(
         f"/{version}.DRAResourceHealth/NodeWatchResources",
         request_serializer=lambda message: message.SerializeToString(),
         response_deserializer=pb.NodeWatchResourcesResponse.FromString,
@@ -133,7 +133,7 @@ def test_pod_resources_have_their_short_name_on_the_wire(
     others: grpc.Channel, method: str, messages: str
 ) -> None:
     pb = podresources_v1_pb2
-    call = others.unary_unary(
+    call: Any = others.unary_unary(
         f"/v1.PodResourcesLister/{method}",
         request_serializer=lambda message: message.SerializeToString(),
         response_deserializer=getattr(pb, f"{messages}Response").FromString,
@@ -160,7 +160,7 @@ def test_field_numbers_are_those_of_the_contract() -> None:
 
 
 def test_calls_of_many_callers_are_served_at_once(channel: grpc.Channel, claims: Any) -> None:
-    call = channel.unary_unary(
+    call: Any = channel.unary_unary(
         "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources",
         request_serializer=dra_v1_pb2.NodePrepareResourcesRequest.SerializeToString,
         response_deserializer=dra_v1_pb2.NodePrepareResourcesResponse.FromString,

@@ -1,0 +1,209 @@
+"""Runs both plugins in turns and prints the table; see the package."""
+
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+
+from dra_driver.kubelet.pb import dra_v1_pb2 as pb
+from dra_driver.kubelet.pb import dra_v1_pb2_grpc as pb_grpc
+
+_ROOT = Path(__file__).parent.parent
+_DELAY_SECONDS = 0.002
+_ROUNDS = 4  # each plugin is started this often, in turns
+_CALLS = 200  # per round and number of callers
+_CALLERS = (1, 8)
+_HELD = 500
+_PLUGINS = ("ours", "bare")
+
+
+@dataclass
+class Figures:
+    """What was measured of one plugin, over all rounds."""
+
+    start: list[float] = field(default_factory=list)  # seconds
+    prepare: dict[tuple[int, int], list[float]] = field(default_factory=dict)  # (callers, held) -> seconds
+    memory: dict[int, list[int]] = field(default_factory=dict)  # held -> KiB
+
+
+class Plugin:
+    """A running plugin and the stub server it talks to."""
+
+    def __init__(self, kind: str, directory: Path) -> None:
+        self._stub = subprocess.Popen(
+            [sys.executable, "-m", "bench.stub_api", str(_DELAY_SECONDS)],
+            cwd=_ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._stub.stdout is not None
+        server = f"127.0.0.1:{self._stub.stdout.readline().strip()}"
+        for name in ("plugins", "registry", "cdi"):
+            (directory / name).mkdir(parents=True)
+        if kind == "bare":
+            command = [
+                "-m",
+                "bench.bare",
+                server,
+                *(str(directory / n) for n in ("plugins", "registry", "cdi")),
+                "n",
+            ]
+            endpoint = directory / "plugins" / "dra.sock"
+        else:
+            kubeconfig = directory / "kubeconfig"
+            kubeconfig.write_text(json.dumps(_kubeconfig(server)))
+            command = ["-m", "dra_driver", "kubelet-plugin", "--node-name=n", "--backend=simulated:dgx-h100"]
+            command += [f"--kubeconfig={kubeconfig}", f"--kubelet-plugins-dir={directory / 'plugins'}"]
+            command += [f"--kubelet-registry-dir={directory / 'registry'}", f"--cdi-dir={directory / 'cdi'}"]
+            endpoint = directory / "plugins" / "gpu.nvidia.com" / "dra.sock"
+        begin = time.time()
+        with (directory / "log").open("w") as log:
+            self._process = subprocess.Popen([sys.executable, *command], cwd=_ROOT, stderr=log)
+        self.seconds_to_slices = self._first_devices() - begin
+        self._channel = grpc.insecure_channel(f"unix:{endpoint}")
+        grpc.channel_ready_future(self._channel).result(timeout=30)
+        self._stub_dra = pb_grpc.DRAPluginStub(self._channel)
+
+    def prepare(self, name: str, uid: str) -> float:
+        """Seconds that the call took."""
+        request = pb.NodePrepareResourcesRequest(claims=[{"namespace": "ns", "name": name, "uid": uid}])
+        begin = time.perf_counter()
+        response = self._stub_dra.NodePrepareResources(request)
+        seconds = time.perf_counter() - begin
+        if response.claims[uid].error or not response.claims[uid].devices:
+            raise RuntimeError(f"{name} was not prepared: {response.claims[uid].error}")
+        return seconds
+
+    def unprepare(self, name: str, uid: str) -> None:
+        request = pb.NodeUnprepareResourcesRequest(claims=[{"namespace": "ns", "name": name, "uid": uid}])
+        error = self._stub_dra.NodeUnprepareResources(request).claims[uid].error
+        if error:
+            raise RuntimeError(f"{name} was not unprepared: {error}")
+
+    @property
+    def resident_kib(self) -> int:
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+
+    def close(self) -> None:
+        self._channel.close()
+        for process in (self._process, self._stub):
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=30)
+
+    def _first_devices(self) -> float:
+        assert self._stub.stdout is not None
+        for line in self._stub.stdout:
+            _, when, devices = line.split()
+            if devices != "0":
+                return float(when)
+        raise RuntimeError("no slice was published")
+
+
+def _kubeconfig(server: str) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": f"http://{server}"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+
+
+@contextmanager
+def _plugin(kind: str) -> Iterator[Plugin]:
+    # CDI directories are tmpfs on a node; the kubelet's directory is on disk.
+    directory = Path(tempfile.mkdtemp(prefix="dra-bench-"))
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        plugin = Plugin(kind, directory)
+        stack.callback(plugin.close)
+        yield plugin
+
+
+def _measure(plugin: Plugin, callers: int) -> list[float]:
+    """Prepare times with so many callers at once; each has a GPU of its own and prepares one claim after another."""
+    times: list[list[float]] = [[] for _ in range(callers)]
+    failures: list[Exception] = []
+
+    def caller(number: int) -> None:
+        try:
+            for _ in range(_CALLS // callers):
+                uid = str(uuid.uuid4())
+                name = f"c-{number}-{uid}"
+                times[number].append(plugin.prepare(name, uid))
+                plugin.unprepare(name, uid)
+        except (RuntimeError, grpc.RpcError) as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=caller, args=(number,)) for number in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return [seconds for one in times for seconds in one]
+
+
+def _round(kind: str, figures: Figures) -> None:
+    with _plugin(kind) as plugin:
+        figures.start.append(plugin.seconds_to_slices)
+        for held in (0, _HELD):
+            for number in range(held):
+                uid = str(uuid.uuid4())
+                plugin.prepare(f"adm-{number % 8}-{uid}", uid)
+            for callers in _CALLERS:
+                figures.prepare.setdefault((callers, held), []).extend(_measure(plugin, callers))
+            figures.memory.setdefault(held, []).append(plugin.resident_kib)
+
+
+def _row(label: str, unit: str, ours: float, bare: float) -> str:
+    return f"{label:<52} {ours:>9.1f} {bare:>9.1f} {ours / bare:>6.2f}  {unit}"
+
+
+def main() -> None:
+    os.environ["GRPC_VERBOSITY"] = "NONE"
+    figures = {kind: Figures() for kind in _PLUGINS}
+    for _ in range(_ROUNDS):
+        for kind in _PLUGINS:
+            _round(kind, figures[kind])
+    ours, bare = figures["ours"], figures["bare"]
+    print(
+        f"8 GPUs (simulated:dgx-h100), API server answers in {_DELAY_SECONDS * 1000:g} ms, {_ROUNDS} rounds in turns"
+    )
+    print(f"{'':<52} {'ours':>9} {'bare':>9} {'ratio':>6}")
+    starts = [1000 * statistics.median(f.start) for f in (ours, bare)]
+    print(_row("start to slices published, median", "ms", *starts))
+    for (callers, held), times in ours.prepare.items():
+        for percent in (50, 99):
+            pair = [1000 * _percentile(t, percent) for t in (times, bare.prepare[callers, held])]
+            label = (
+                f"NodePrepareResources p{percent}, {callers} caller{'s' * (callers > 1)}, {held} claims held"
+            )
+            print(_row(label, "ms", *pair))
+    for held, sizes in ours.memory.items():
+        pair = [statistics.median(s) / 1024 for s in (sizes, bare.memory[held])]
+        print(_row(f"resident memory, {held} claims held", "MiB", *pair))
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+if __name__ == "__main__":
+    main()
