@@ -40,7 +40,8 @@ def validate(
 ) -> list[Problem]:
     """The problems of `obj`, a resource.k8s.io object; none where a server would create it.
 
-    Problems of decoding come alone, since a server stops there. `admin_namespace` tells whether the object's
+    A status is judged as one that is being set, though creation itself would drop it. Problems of decoding come
+    alone, since a server stops there. `admin_namespace` tells whether the object's
     namespace carries the label that permits `adminAccess`. Selectors are compiled only with `compile_selector`.
     """
     kind = _KINDS.get(str(obj.get("kind")))
