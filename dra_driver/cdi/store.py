@@ -5,7 +5,7 @@ The file of a claim is `k8s.<driver>-claim_<claim uid>.json`, its kind `k8s.<dri
 and nobody else writes files with our prefix. All that is listed or removed here has that prefix.
 
 Specs are not synced to disk: the directory is a tmpfs in practice, a killed process loses nothing that was
-written, and after a reboot the specs are dropped anyway (see `dra_driver.prepare.restore`).
+written, and after a reboot the specs are dropped anyway (see `dra_driver.prepare.engine`).
 """
 
 from collections.abc import Iterator

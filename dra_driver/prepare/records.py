@@ -5,8 +5,8 @@ costs the same whether none or five hundred are held, claims are independent, an
 is set aside alone, into `damaged/<boot id>/`, and listed until its claim is unprepared.
 
 Records need to outlive the process, not the machine: after a reboot no container runs that got a device, the
-kubelet prepares again, and `load` drops every record of another boot. So the files are not synced, which on
-a node's disk takes ten times as long as everything else in a Prepare together. Were a power cut to leave a
+kubelet prepares again, and `load` drops every record of another boot. So the files are not synced: on a
+node's disk that takes several times as long as all else in a Prepare. Were a power cut to leave a
 torn file, its checksum tells. `sync=True` is for a file system that loses writes of a killed process.
 """
 
