@@ -1,0 +1,66 @@
+"""Allocating claims on a node: the room's front door."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dra_driver.allocation.matching import Matcher
+from dra_driver.allocation.pools import SliceIndex
+from dra_driver.allocation.requests import Claim
+from dra_driver.allocation.results import allocation_result
+from dra_driver.allocation.search import Search
+from dra_driver.allocation.state import Allocated
+
+TIMEOUT = 10.0  # seconds a node gets, as in the scheduler
+
+
+class Snapshot:
+    """Slices, classes and allocated claims at one moment; asks about many nodes and claims share its answers."""
+
+    def __init__(
+        self,
+        slices: Iterable[Mapping[str, Any]],
+        classes: Iterable[Mapping[str, Any]],
+        allocated: Iterable[Mapping[str, Any]],
+    ) -> None:
+        self._slices = SliceIndex(slices)
+        self._classes = {str(one["metadata"]["name"]): one for one in classes}
+        self._allocated = Allocated(allocated)
+        self._matcher = Matcher()
+
+    def allocate(
+        self, claims: Sequence[Mapping[str, Any]], *, node: Mapping[str, Any], timeout: float = TIMEOUT
+    ) -> list[dict[str, Any]] | None:
+        """An AllocationResult per claim, in their order; None where they do not fit on the node together.
+
+        AllocationError where the attempt is aborted. `timeout` is in seconds.
+        """
+        wanted = [Claim(claim) for claim in claims]
+        search = Search(
+            wanted,
+            self._classes,
+            node,
+            self._slices.pools(node),
+            self._allocated,
+            self._matcher,
+            time.monotonic() + timeout,
+        )
+        found = search.run()
+        if found is None:
+            return None
+        return [
+            allocation_result(claim, choices, self._classes, node)
+            for claim, choices in zip(wanted, found, strict=True)
+        ]
+
+
+def allocate(
+    claims: Sequence[Mapping[str, Any]],
+    *,
+    node: Mapping[str, Any],
+    slices: Iterable[Mapping[str, Any]],
+    classes: Iterable[Mapping[str, Any]],
+    allocated: Iterable[Mapping[str, Any]],
+) -> list[dict[str, Any]] | None:
+    """`Snapshot.allocate` for those who ask once."""
+    return Snapshot(slices, classes, allocated).allocate(claims, node=node)

@@ -1,0 +1,65 @@
+"""Which devices a request selects: selectors of its class, then its own, then the device's nodes.
+
+An expression is evaluated once per device for as long as the snapshot lives, however many nodes, requests and
+claims ask.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dra_driver.allocation.errors import AllocationError
+from dra_driver.allocation.model import Device, DeviceId, Slice
+from dra_driver.allocation.nodes import selects
+from dra_driver.allocation.requests import Request
+from dra_driver.cel import CompileError, EvaluationError
+from dra_driver.selectors import selector
+
+
+class Matcher:
+    """Answers of expressions about devices, remembered."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, DeviceId], bool | EvaluationError] = {}
+
+    def selectable(
+        self,
+        claim: str,
+        request: Request,
+        device_class: Mapping[str, Any],
+        part: Slice,
+        device: Device,
+        node: Mapping[str, Any],
+    ) -> bool:
+        """Whether the request may get the device on the node; AllocationError where a selector fails."""
+        of_class = (device_class.get("spec") or {}).get("selectors") or ()
+        name = device_class["metadata"]["name"]
+        return (
+            self._all(f"class {name}", of_class, device)
+            and self._all(f"claim {claim}", request.selectors, device)
+            and (not part.spec.get("perDeviceNodeSelection") or selects(device.raw, node))
+        )
+
+    def _all(self, owner: str, selectors: Sequence[Mapping[str, Any]], device: Device) -> bool:
+        return all(
+            self._one(f"{owner}: selector #{index}", one, device) for index, one in enumerate(selectors)
+        )
+
+    def _one(self, owner: str, entry: Mapping[str, Any], device: Device) -> bool:
+        expression = (entry.get("cel") or {}).get("expression")
+        if expression is None:
+            raise AllocationError(f"{owner}: CEL expression empty (unsupported selector type?)")
+        answer = self._answers.get((expression, device.id))
+        if answer is None:
+            answer = self._answers[expression, device.id] = _evaluate(owner, expression, device)
+        if isinstance(answer, EvaluationError):
+            raise AllocationError(f"{owner}: CEL runtime error: {answer}") from answer
+        return answer
+
+
+def _evaluate(owner: str, expression: str, device: Device) -> bool | EvaluationError:
+    try:
+        return selector(expression).matches(device.value)
+    except CompileError as error:
+        raise AllocationError(f"{owner}: CEL compile error: {error}") from error
+    except EvaluationError as error:
+        return error
