@@ -169,12 +169,20 @@ class Client:
         namespace: str | None = None,
         uid: str | None = None,
         resource_version: str | None = None,
+        grace_period_seconds: int | None = None,
     ) -> None:
-        """Delete an object; with `uid` or `resource_version` only if it is still that one."""
-        preconditions = _query(uid=uid, resourceVersion=resource_version)
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        """Delete an object; with `uid` or `resource_version` only if it is still that one.
+
+        A grace period of 0 is how a kubelet removes a Pod for good.
+        """
+        options: dict[str, Any] = {}
+        if preconditions := _query(uid=uid, resourceVersion=resource_version):
+            options["preconditions"] = preconditions
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **options} if options else None
         attempt = _Attempt("delete", resource, name, namespace)
-        self._transport.request("DELETE", attempt.path(), attempt, options if preconditions else None)
+        self._transport.request("DELETE", attempt.path(), attempt, body)
 
     def delete_collection(
         self,

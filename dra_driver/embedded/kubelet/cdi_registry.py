@@ -1,0 +1,112 @@
+"""The CDI devices of a node, as a container runtime finds them.
+
+These are the rules of the CDI library that containerd and CRI-O use (pkg/cdi, cache.go): files directly in the
+spec directories, names that end in .json or .yaml, both read as YAML; a file with any problem is skipped whole;
+a device in a later directory shadows that in an earlier one; a device that stands in two files of the same
+directory is dropped, even where a later directory has it too. The runtime only logs what it skipped, so all
+that a Pod shows is that a device cannot be resolved; `Registry.problems` keeps the reasons.
+
+Directories are read anew for each container, as runtimes refresh their cache before they inject: so a spec that
+comes too late, or goes too early, is noticed.
+"""
+
+import json
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dra_driver.cdi.validate import validate
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device and the file that has it; both as parsed, and valid."""
+
+    spec: Mapping[str, Any]
+    edits: Mapping[str, Any]
+    path: Path
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Devices by qualified name, and why files or devices were left out, by path."""
+
+    devices: Mapping[str, Device]
+    problems: Mapping[Path, tuple[str, ...]]
+
+
+def load(directories: Sequence[Path]) -> Registry:
+    """Read all spec files; later directories have priority."""
+    devices: dict[str, Device] = {}
+    conflicts: set[str] = set()
+    problems: dict[Path, list[str]] = {}
+    for priority, directory in enumerate(directories):
+        for path in _spec_files(directory):
+            try:
+                spec = _read(path)
+            except (OSError, ValueError) as error:
+                problems.setdefault(path, []).append(f"failed to load CDI Spec {error}")
+                continue
+            for entry in spec["devices"]:
+                name = f"{spec['kind']}={entry['name']}"
+                other = devices.get(name)
+                if other is not None and other.priority == priority:
+                    conflicts.add(name)
+                    text = f'conflicting device "{name}" (specs "{path}", "{other.path}")'
+                    for place in (path, other.path):
+                        problems.setdefault(place, []).append(text)
+                    continue
+                devices[name] = Device(spec, entry["containerEdits"], path, priority)
+    kept = {name: device for name, device in devices.items() if name not in conflicts}
+    return Registry(kept, {path: tuple(texts) for path, texts in problems.items()})
+
+
+def _spec_files(directory: Path) -> Iterator[Path]:
+    """In lexical order, as filepath.Walk goes; a directory that cannot be read is as good as empty."""
+    try:
+        paths = sorted(directory.iterdir())
+    except OSError:
+        return
+    for path in paths:
+        is_folder = path.is_dir() and not path.is_symlink()
+        if path.suffix in {".json", ".yaml"} and not is_folder:
+            yield path
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    text = path.read_text(encoding="utf-8")
+    try:
+        body = json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError:
+        try:
+            body = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
+        except yaml.YAMLError as error:
+            raise ValueError(" ".join(str(error).split())) from error
+    problems = validate(body)
+    if problems:
+        raise ValueError("; ".join(str(problem) for problem in problems))
+    assert isinstance(body, Mapping)
+    return body
+
+
+def _unique(pairs: list[tuple[Hashable, Any]]) -> dict[Hashable, Any]:
+    """The strict decoder takes no key twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML by the same rule."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        self.flatten_mapping(node)
+        pairs = [(self.construct_object(key, deep=True), value) for key, value in node.value]
+        if not all(isinstance(key, Hashable) for key, _ in pairs):
+            raise ValueError("a key is a list or an object")
+        return _unique([(key, self.construct_object(value, deep=deep)) for key, value in pairs])

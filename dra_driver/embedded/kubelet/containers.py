@@ -1,0 +1,182 @@
+"""Containers in memory: what a container runtime would make of a container and the CDI devices it is given.
+
+Nothing is run. The edits are applied in the order and by the rules of the CDI library (container-edits.go): the
+edits of each spec file once, before those of its first device; an environment variable, a device node and a
+mount replace what the container has under the same name or path; type and numbers of a device node that does not
+give them are read from the host (lstat) now; mounts are sorted by depth. Network devices and Intel RDT are left
+out. Texts of failures are containerd's and runc's.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dra_driver.embedded.kubelet import cdi_registry
+from dra_driver.embedded.kubelet.errors import CreateContainerError
+
+_TYPES = {stat.S_IFBLK: "b", stat.S_IFCHR: "c", stat.S_IFIFO: "p"}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A device node in a container. Numbers are None only for a placeholder (see `Runtime`)."""
+
+    path: str
+    host_path: str
+    type: str
+    major: int | None
+    minor: int | None
+    file_mode: int | None
+    permissions: str  # of the cgroup rule
+    uid: int | None
+    gid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    host_path: str
+    container_path: str
+    type: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    name: str
+    path: str
+    args: tuple[str, ...]
+    env: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerView:
+    """A container as its process would find it."""
+
+    cdi_ids: tuple[str, ...]
+    env: Mapping[str, str]
+    device_nodes: tuple[DeviceNode, ...]
+    mounts: tuple[Mount, ...]
+    hooks: tuple[Hook, ...]
+    additional_gids: tuple[int, ...]
+
+
+class Runtime:
+    """Makes containers from the spec files in `cdi_dirs`, of which the last has priority.
+
+    `host_root` is where the host's files are looked up. With `placeholders`, an empty regular file counts as a
+    character device without numbers: simulated GPUs have these where their nodes cannot be made (not root). A
+    real runtime refuses them.
+    """
+
+    def __init__(
+        self, cdi_dirs: Sequence[Path], *, host_root: Path = Path("/"), placeholders: bool = False
+    ) -> None:
+        self._cdi_dirs = tuple(cdi_dirs)
+        self._host_root = host_root
+        self._placeholders = placeholders
+
+    def create(self, container: Mapping[str, Any], cdi_ids: Iterable[str]) -> ContainerView:
+        """Make a container of a Pod's spec; CreateContainerError in containerd's words."""
+        names = tuple(dict.fromkeys(cdi_ids))  # kubelets pass ids twice after they were restarted
+        devices = cdi_registry.load(self._cdi_dirs).devices if names else {}
+        unresolved = [name for name in names if name not in devices]
+        if unresolved:
+            raise CreateContainerError(
+                f"CDI device injection failed: unresolvable CDI devices {', '.join(unresolved)}"
+            )
+        edits: list[Mapping[str, Any]] = []
+        seen: set[Path] = set()
+        for device in (devices[name] for name in names):
+            if device.path not in seen:
+                seen.add(device.path)
+                edits.append(device.spec.get("containerEdits") or {})
+            edits.append(device.edits)
+        return self._apply(container, names, edits)
+
+    def _apply(
+        self, container: Mapping[str, Any], names: tuple[str, ...], all_edits: Iterable[Mapping[str, Any]]
+    ) -> ContainerView:
+        env = {
+            entry["name"]: entry.get("value", "") for entry in container.get("env") or () if "value" in entry
+        }
+        nodes: dict[str, DeviceNode] = {}
+        mounts: dict[str, Mount] = {}
+        hooks: list[Hook] = []
+        gids: dict[int, None] = {}
+        for edits in all_edits:
+            env.update(entry.split("=", 1) for entry in edits.get("env") or ())
+            for body in edits.get("deviceNodes") or ():
+                nodes.pop(body["path"], None)
+                nodes[body["path"]] = self._device_node(body)
+            for body in edits.get("mounts") or ():
+                mounts.pop(body["containerPath"], None)
+                mounts[body["containerPath"]] = self._mount(body)
+            hooks += [_hook(body) for body in edits.get("hooks") or ()]
+            gids.update(dict.fromkeys(gid for gid in edits.get("additionalGids") or () if gid))
+        by_depth = sorted(
+            mounts.values(), key=lambda mount: os.path.normpath(mount.container_path).count("/")
+        )
+        return ContainerView(names, env, tuple(nodes.values()), tuple(by_depth), tuple(hooks), tuple(gids))
+
+    def _device_node(self, body: Mapping[str, Any]) -> DeviceNode:
+        path = body["path"]
+        host_path = body.get("hostPath") or path
+        kind, major, minor = body.get("type") or "", body.get("major") or 0, body.get("minor") or 0
+        mode = body.get("fileMode")
+        given = bool(kind) and (bool(major) or kind == "p")  # the node need not exist on the host
+        number: tuple[int | None, int | None] = major, minor
+        try:
+            found = self._host(host_path).lstat()
+        except OSError as error:
+            if not given:
+                raise _injection(f'failed to stat CDI host device "{host_path}": {_reason(error)}') from error
+        else:
+            mode = stat.S_IMODE(found.st_mode) if mode is None else mode
+            if not given:
+                placeholder = self._placeholders and stat.S_ISREG(found.st_mode) and not found.st_size
+                file_type = "c" if placeholder else _TYPES.get(stat.S_IFMT(found.st_mode))
+                if file_type is None:
+                    raise _injection(f'failed to stat CDI host device "{host_path}": not a device node')
+                if kind not in {"", file_type}:
+                    raise _injection(
+                        f'CDI device ("{path}", "{host_path}"), host type mismatch ({kind}, {file_type})'
+                    )
+                kind = file_type
+                if placeholder:
+                    number = None, None
+                elif not major and kind != "p":
+                    number = os.major(found.st_rdev), os.minor(found.st_rdev)
+        permissions = body.get("permissions") or "rwm"
+        return DeviceNode(path, host_path, kind, *number, mode, permissions, body.get("uid"), body.get("gid"))
+
+    def _mount(self, body: Mapping[str, Any]) -> Mount:
+        host_path, path = body["hostPath"], body["containerPath"]
+        try:
+            self._host(host_path).stat()
+        except OSError as error:
+            raise CreateContainerError(
+                "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
+                "runc create failed: unable to start container process: error during container init: "
+                f'error mounting "{host_path}" to rootfs at "{path}": {_reason(error)}'
+            ) from error
+        return Mount(host_path, path, body.get("type") or "", tuple(body.get("options") or ()))
+
+    def _host(self, path: str) -> Path:
+        return self._host_root / path.lstrip("/")
+
+
+def _hook(body: Mapping[str, Any]) -> Hook:
+    return Hook(body["hookName"], body["path"], tuple(body.get("args") or ()), tuple(body.get("env") or ()))
+
+
+def _injection(reason: str) -> CreateContainerError:
+    return CreateContainerError(f"CDI device injection failed: failed to inject devices: {reason}")
+
+
+def _reason(error: OSError) -> str:
+    """As Go spells errno."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]

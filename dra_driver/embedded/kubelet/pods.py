@@ -1,0 +1,262 @@
+"""One Pod's life on a node: prepare, make containers, run, stop, unprepare, delete.
+
+Each Pod has a thread, so one whose driver is slow holds up no other. The order is the kubelet's: claims are
+prepared before anything of the Pod exists; after its containers ended they are unprepared before the API server
+hears that the Pod is over, since it may then give the devices to somebody else; and as long as unpreparing fails
+the Pod stays Terminating.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from dra_driver.embedded.kubelet import status
+from dra_driver.embedded.kubelet.containers import ContainerView, Runtime
+from dra_driver.embedded.kubelet.errors import CreateContainerError, KubeletError
+from dra_driver.embedded.kubelet.manager import ClaimManager, claim_names
+from dra_driver.embedded.kubelet.recorder import EventRecorder
+from dra_driver.embedded.kubelet.timing import Timing
+from dra_driver.errors import ApiError, UnavailableError
+from dra_driver.kube.backoff import Backoff
+from dra_driver.kube.client import Client
+from dra_driver.kube.errors import NotFoundError, ObjectConflictError
+from dra_driver.kube.resources import PODS
+
+log = structlog.get_logger(__name__)
+
+RUN_SECONDS = "embedded.dra-driver/run-seconds"
+"""Annotation of a Pod whose restartPolicy is not Always: its containers end, well, after so many seconds."""
+
+_STRATEGIC = "application/strategic-merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What the workers of a node share."""
+
+    client: Client
+    claims: ClaimManager
+    runtime: Runtime
+    events: EventRecorder
+    timing: Timing
+    host_ip: str
+
+
+class PodWorker:
+    """Brings one Pod to its wanted state. `ended` is called when there is nothing left to do for it."""
+
+    def __init__(
+        self, pod: dict[str, Any], node: Node, pod_ip: str, ended: Callable[["PodWorker"], None]
+    ) -> None:
+        metadata = pod["metadata"]
+        self.uid: str = metadata["uid"]
+        self.key = f"{metadata['namespace']}/{metadata['name']}"
+        self._namespace: str = metadata["namespace"]
+        self._name: str = metadata["name"]
+        self._pod = pod
+        self._node = node
+        self._pod_ip = pod_ip
+        self._ended = ended
+        self._deleted = False  # the object is gone
+        self._stopping = False
+        self._started_at = (pod.get("status") or {}).get("startTime") or status.now()
+        self._sandbox = False
+        self._containers: dict[str, status.Container] = {
+            container["name"]: status.Container() for container in _containers(pod)
+        }
+        self._views: dict[str, ContainerView] = {}
+        self._ends_at: float | None = None  # by time.monotonic
+        self._sent: dict[str, Any] | None = None
+        self._backoff = Backoff(node.timing.pod_retry, node.timing.pod_retry_cap)
+        self._lock = threading.Lock()  # of _pod, _deleted, _views
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"pod-{self._name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def update(self, pod: dict[str, Any]) -> None:
+        """Take in a newer state of the object."""
+        with self._lock:
+            # Our own status, which comes back here, must not cut the time between two attempts short.
+            news = _relevant(pod) != _relevant(self._pod)
+            self._pod = pod
+        if news:
+            self._wake.set()
+
+    def deleted(self) -> None:
+        """The object is gone, whoever deleted it."""
+        with self._lock:
+            self._deleted = True
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End the thread and leave everything as it is, as a kubelet does that is stopped."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        with self._lock:
+            return self._pod
+
+    def views(self) -> dict[str, ContainerView]:
+        """The running containers."""
+        with self._lock:
+            return dict(self._views)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                done, wait = self._sync()
+                self._backoff.reset()
+            except (KubeletError, ApiError, UnavailableError) as error:
+                log.warning("pod not in its wanted state", pod=self.key, pod_uid=self.uid, err=str(error))
+                done, wait = False, self._backoff.delay()
+            if done:
+                self._ended(self)
+                return
+            self._wake.wait(wait)
+
+    def _sync(self) -> tuple[bool, float | None]:
+        """One attempt: whether all is done for ever, and else the seconds after which to look again."""
+        with self._lock:
+            pod, deleted = self._pod, self._deleted
+        if deleted:
+            self._terminate(pod)
+            return True, None
+        if pod["metadata"].get("deletionTimestamp"):
+            self._terminate(pod)
+            self._send(pod)
+            self._delete()
+            return True, None
+        over = self._ends_at is not None and self._ends_at <= time.monotonic()
+        if over or (pod.get("status") or {}).get("phase") in status.TERMINAL_PHASES:
+            self._terminate(pod)
+            if over:
+                self._send(pod)
+            return False, None
+        self._start(pod)
+        return False, None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
+
+    def _start(self, pod: dict[str, Any]) -> None:
+        if not self._sandbox:
+            self._send(pod)
+            try:
+                self._node.claims.prepare(pod)
+            except KubeletError as error:
+                self._node.events.warning(
+                    pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {error}"
+                )
+                raise
+            self._sandbox = True
+        failures = [
+            failure
+            for container in _containers(pod)
+            if not self._containers[container["name"]].started_at
+            and (failure := self._create(pod, container)) is not None
+        ]
+        if not failures and self._ends_at is None:
+            self._ends_at = _ends_at(pod)
+        self._send(pod)
+        if failures:
+            raise failures[0]
+
+    def _create(self, pod: dict[str, Any], container: dict[str, Any]) -> CreateContainerError | None:
+        name = container["name"]
+        try:
+            view = self._node.runtime.create(container, self._node.claims.cdi_ids(pod, container))
+        except CreateContainerError as error:
+            self._containers[name] = status.Container(status.CREATE_ERROR, str(error))
+            self._node.events.warning(pod, "Failed", f"Error: {error}", name)
+            return error
+        started = status.Container(started_at=status.now())
+        initial = container in (pod["spec"].get("initContainers") or ())
+        if initial and container.get("restartPolicy") != "Always":
+            started = started.ended()
+        else:
+            with self._lock:
+                self._views[name] = view
+        self._containers[name] = started
+        self._node.events.normal(pod, "Created", "Container created", name)
+        self._node.events.normal(pod, "Started", "Container started", name)
+        return None
+
+    def _terminate(self, pod: dict[str, Any]) -> None:
+        """Stop the containers, then unprepare the claims."""
+        with self._lock:
+            self._views.clear()
+        for name, container in self._containers.items():
+            if not container.finished_at:
+                self._containers[name] = container.ended()
+        self._ends_at = None
+        self._node.claims.unprepare(self.uid, self._namespace, claim_names(pod))
+        self._node.claims.unprepare_all(self.uid)
+
+    def _send(self, pod: dict[str, Any]) -> None:
+        """Patch the status, if it changed since it was sent."""
+        body = status.pod_status(
+            pod,
+            self._containers,
+            sandbox=self._sandbox,
+            host_ip=self._node.host_ip,
+            pod_ip=self._pod_ip,
+            started_at=self._started_at,
+        )
+        if body == self._sent:
+            return
+        try:
+            self._node.client.patch(
+                PODS,
+                self._name,
+                {"metadata": {"uid": self.uid}, "status": body},
+                namespace=self._namespace,
+                subresource="status",
+                content_type=_STRATEGIC,
+            )
+        except NotFoundError:
+            return  # deleted by force: the watch tells
+        self._sent = body
+
+    def _delete(self) -> None:
+        """Remove the object for good, unless it is another Pod's by now."""
+        try:
+            self._node.client.delete(
+                PODS, self._name, namespace=self._namespace, uid=self.uid, grace_period_seconds=0
+            )
+        except (NotFoundError, ObjectConflictError):
+            log.debug("pod was deleted by somebody else", pod=self.key, pod_uid=self.uid)
+
+
+def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    spec = pod["spec"]
+    return [*(spec.get("initContainers") or ()), *spec["containers"]]
+
+
+def _relevant(pod: dict[str, Any]) -> tuple[Any, ...]:
+    """What of a Pod tells the kubelet to act."""
+    known = pod.get("status") or {}
+    return (
+        pod["metadata"].get("deletionTimestamp"),
+        known.get("resourceClaimStatuses"),
+        known.get("extendedResourceClaimStatus"),
+        known.get("phase") in status.TERMINAL_PHASES,
+    )
+
+
+def _ends_at(pod: dict[str, Any]) -> float | None:
+    if pod["spec"].get("restartPolicy", "Always") == "Always":
+        return None
+    text = (pod["metadata"].get("annotations") or {}).get(RUN_SECONDS)
+    try:
+        return None if text is None else time.monotonic() + max(0.0, float(text))
+    except ValueError:
+        log.warning("annotation is no number of seconds", annotation=RUN_SECONDS, value=text)
+        return None

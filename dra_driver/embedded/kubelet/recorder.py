@@ -1,0 +1,108 @@
+"""Events of the kubelet about Pods, merged by their text as client-go does.
+
+An event that says the same again raises the count of the first. A Pod must not fail because an event cannot be
+written, so failures are only logged.
+"""
+
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from dra_driver.embedded.kubelet.status import now
+from dra_driver.errors import ApiError, UnavailableError
+from dra_driver.kube.client import Client
+from dra_driver.kube.errors import NotFoundError
+from dra_driver.kube.resources import EVENTS
+
+log = structlog.get_logger(__name__)
+
+_KEPT = 4096  # texts whose counts are remembered
+
+_Key = tuple[str, ...]
+
+
+class EventRecorder:
+    """Writes core/v1 Events as kubelet of the node `node_name`."""
+
+    def __init__(self, client: Client, node_name: str) -> None:
+        self._client = client
+        self._node_name = node_name
+        self._known: OrderedDict[_Key, tuple[str, int]] = OrderedDict()  # name and count
+        self._lock = threading.Lock()
+
+    def warning(
+        self, pod: Mapping[str, Any], reason: str, message: str, container: str | None = None
+    ) -> None:
+        self._record(pod, "Warning", reason, message, container)
+
+    def normal(self, pod: Mapping[str, Any], reason: str, message: str, container: str | None = None) -> None:
+        self._record(pod, "Normal", reason, message, container)
+
+    def _record(
+        self, pod: Mapping[str, Any], kind: str, reason: str, message: str, container: str | None
+    ) -> None:
+        metadata = pod["metadata"]
+        about = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": metadata["namespace"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata.get("resourceVersion", ""),
+        }
+        if container is not None:
+            about["fieldPath"] = f"spec.containers{{{container}}}"
+        key = metadata["uid"], container or "", kind, reason, message
+        with self._lock:
+            name, count = self._known.get(key, ("", 0))
+        try:
+            name = self._write(about, kind, reason, message, name, count + 1)
+        except (ApiError, UnavailableError) as error:
+            log.warning(
+                "event not written",
+                pod=f"{about['namespace']}/{about['name']}",
+                reason=reason,
+                err=str(error),
+            )
+            return
+        with self._lock:
+            self._known[key] = name, count + 1
+            self._known.move_to_end(key)
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+
+    def _write(
+        self, about: Mapping[str, str], kind: str, reason: str, message: str, name: str, count: int
+    ) -> str:
+        time = now()
+        if name:
+            try:
+                self._client.patch(
+                    EVENTS, name, {"count": count, "lastTimestamp": time}, namespace=about["namespace"]
+                )
+            except NotFoundError:
+                pass  # expired: a new one
+            else:
+                return name
+        name = f"{about['name'][:200]}.{uuid.uuid4().hex[:16]}"
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": about["namespace"]},
+            "involvedObject": dict(about),
+            "type": kind,
+            "reason": reason,
+            "message": message[:1024],
+            "source": {"component": "kubelet", "host": self._node_name},
+            "reportingComponent": "kubelet",
+            "reportingInstance": self._node_name,
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+            "count": count,
+        }
+        self._client.create(EVENTS, body)
+        return name
