@@ -11,7 +11,8 @@ from pathlib import Path
 import grpc_tools
 from grpc_tools import protoc
 
-from dra_driver.devices import catalogue
+from dra_driver.devices import catalogue_pages
+from dra_driver.node import pages
 
 ROOT = Path(__file__).parent.parent
 PROTO = ROOT / "proto"
@@ -34,8 +35,10 @@ def grpc_code() -> Iterator[tuple[Path, str]]:
 
 def generated() -> Iterator[tuple[Path, str]]:
     yield from grpc_code()
-    yield Path("api/attributes.yaml"), catalogue.render_yaml()
-    yield Path("docs/reference/attributes.md"), catalogue.render_markdown()
+    yield Path("api/attributes.yaml"), catalogue_pages.render_yaml()
+    yield Path("docs/reference/attributes.md"), catalogue_pages.render_markdown()
+    yield Path("docs/reference/flags.md"), pages.render_flags()
+    yield Path("docs/reference/metrics.md"), pages.render_metrics()
 
 
 def main() -> int:

@@ -55,7 +55,7 @@ class Settings:
         return self.kubelet_plugins_dir / self.driver_name
 
 
-class _Flag(NamedTuple):
+class Flag(NamedTuple):
     name: str
     default: str | None
     help: str
@@ -64,61 +64,59 @@ class _Flag(NamedTuple):
     choices: tuple[str, ...] | None = None
 
 
-_FLAGS = (
-    _Flag("driver-name", "gpu.nvidia.com", "name in slices, classes and CDI; also our directory's"),
-    _Flag("node-name", None, "name of this node (required)"),
-    _Flag("kubeconfig", None, "credentials for the API server; default: those of the Pod"),
-    _Flag(
+FLAGS = (
+    Flag("driver-name", "gpu.nvidia.com", "name in slices, classes and CDI; also our directory's"),
+    Flag("node-name", None, "name of this node (required)"),
+    Flag("kubeconfig", None, "credentials for the API server; default: those of the Pod"),
+    Flag(
         "kubelet-plugins-dir",
         "/var/lib/kubelet/plugins",
         "the kubelet's plugin directory",
         ("kubelet-plugins-directory-path",),
         ("KUBELET_PLUGINS_DIRECTORY_PATH",),
     ),
-    _Flag(
+    Flag(
         "kubelet-registry-dir",
         "/var/lib/kubelet/plugins_registry",
         "the kubelet's registration directory",
         ("kubelet-registrar-directory-path",),
         ("KUBELET_REGISTRAR_DIRECTORY_PATH",),
     ),
-    _Flag(
+    Flag(
         "cdi-dir",
         "/var/run/cdi",
         "where CDI specs go; the container runtime must read it",
         ("cdi-root",),
         ("CDI_ROOT",),
     ),
-    _Flag(
+    Flag(
         "driver-root",
         None,
         "host directory of the NVIDIA driver, such as / or /run/nvidia/driver; default: looked for",
         ("nvidia-driver-root", "host_driver-root"),
         ("NVIDIA_DRIVER_ROOT", "HOST_DRIVER_ROOT"),
     ),
-    _Flag(
+    Flag(
         "container-driver-root",
         None,
         "where this process sees the driver root, if not below the host root",
         (),
         ("DRIVER_ROOT_CTR_PATH",),
     ),
-    _Flag("host-root", "/", "where this process sees the root directory of the host"),
-    _Flag("backend", "nvml", "nvml, or simulated:PROFILE with the name or the file of a profile"),
-    _Flag("pool-name", None, "name of the pool; default: NODE/gpu"),
-    _Flag(
+    Flag("host-root", "/", "where this process sees the root directory of the host"),
+    Flag("backend", "nvml", "nvml, or simulated:PROFILE with the name or the file of a profile"),
+    Flag("pool-name", None, "name of the pool; default: NODE/gpu"),
+    Flag(
         "metrics-address",
         None,
         "host:port for /metrics, /healthz and /readyz; default: not served",
         ("http-endpoint",),
         ("HTTP_ENDPOINT",),
     ),
-    _Flag("healthcheck-port", "-1", "TCP port of the gRPC health service; 0: any, -1: not served"),
-    _Flag("rescan-seconds", "10", "how often the hardware is looked at"),
-    _Flag("log-format", "text", "text or json", choices=("text", "json")),
-    _Flag(
-        "log-level", "info", "debug, info, warning or error", choices=("debug", "info", "warning", "error")
-    ),
+    Flag("healthcheck-port", "-1", "TCP port of the gRPC health service; 0: any, -1: not served"),
+    Flag("rescan-seconds", "10", "how often the hardware is looked at"),
+    Flag("log-format", "text", "text or json", choices=("text", "json")),
+    Flag("log-level", "info", "debug, info, warning or error", choices=("debug", "info", "warning", "error")),
 )
 
 
@@ -131,7 +129,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] | None = None
     parser = _parser()
     given = vars(parser.parse_args(arguments))
     values: dict[str, str | None] = {}
-    for flag in _FLAGS:
+    for flag in FLAGS:
         key = flag.name.replace("-", "_")
         value, origin = given[key], f"--{flag.name}"
         if value is None:
@@ -156,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Each flag can be given as an environment variable in capitals: --node-name as NODE_NAME.",
         allow_abbrev=False,
     )
-    for flag in _FLAGS:
+    for flag in FLAGS:
         default = f" (default {flag.default})" if flag.default else ""
         names = [f"--{name}" for name in (flag.name, *flag.aliases)]
         parser.add_argument(
