@@ -16,7 +16,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,7 @@ class Reflector:
     ) -> None:
         """`on_event` gets ADDED, MODIFIED or DELETED and the object, for every change but adopted ones."""
         self.synced = threading.Event()  # set once the first list is in
+        self.error: str | None = None  # why it does not follow at the moment
         self._client = client
         self._resource = resource
         self._namespace = namespace
@@ -99,13 +100,13 @@ class Reflector:
             self._remember(obj, _version(obj))
             self._objects[_key(obj)] = obj
 
-    def forget(self, obj: dict[str, Any]) -> None:
+    def forget(self, obj: Mapping[str, Any]) -> None:
         """Take out an object that we deleted, ahead of the watch."""
         with self._lock:
             self._remember(obj, math.inf)
             self._objects.pop(_key(obj), None)
 
-    def _remember(self, obj: dict[str, Any], version: float) -> None:
+    def _remember(self, obj: Mapping[str, Any], version: float) -> None:
         now = time.monotonic()
         self._own = {uid: own for uid, own in self._own.items() if own.until > now}
         self._own[_uid(obj)] = _Own(version, now + _OWN_SECONDS)
@@ -130,6 +131,7 @@ class Reflector:
                     stop=self._stop,
                 ):
                     heard = True
+                    self.error = None
                     version = event.object["metadata"]["resourceVersion"]
                     if event.type != "BOOKMARK":
                         self._take(event.type, event.object)
@@ -138,7 +140,8 @@ class Reflector:
                 log.debug("resource version too old, listing again", resource=self._resource.plural)
             except (ApiError, UnavailableError) as error:
                 wait = error.retry_after or 0 if isinstance(error, TooManyRequestsError) else 0
-                log.warning("cannot follow", resource=self._resource.plural, err=str(error))
+                self.error = str(error)
+                log.warning("cannot follow", resource=self._resource.plural, err=self.error)
             held = time.monotonic() - started >= _GOOD_SECONDS
             if heard or (held and wait is None):
                 self._backoff.reset()
@@ -165,6 +168,7 @@ class Reflector:
                 self._take("DELETED", obj)
         for item in items.values():
             self._take("ADDED", item)
+        self.error = None
         self.synced.set()
         return version
 
@@ -194,12 +198,12 @@ class Reflector:
                 log.exception("handler failed", resource=self._resource.plural, object="/".join(key))
 
 
-def _key(obj: dict[str, Any]) -> _Key:
+def _key(obj: Mapping[str, Any]) -> _Key:
     metadata = obj["metadata"]
     return metadata.get("namespace") or "", metadata["name"]
 
 
-def _uid(obj: dict[str, Any]) -> str:
+def _uid(obj: Mapping[str, Any]) -> str:
     return str(obj["metadata"].get("uid", ""))
 
 

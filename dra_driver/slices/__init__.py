@@ -1,0 +1,1 @@
+"""Devices packed into ResourceSlices, and the one publisher that keeps them so."""

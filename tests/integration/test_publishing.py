@@ -1,0 +1,537 @@
+"""The publisher against a real HTTP API server: what kubelet, admins, other instances and outages do to it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from dra_driver.devices.model import CounterConsumption, CounterSet, Device, DeviceSet, Taint, Target
+from dra_driver.embedded.apiserver import ApiServer, StatusError
+from dra_driver.embedded.apiserver.faults import Fault, Kind
+from dra_driver.kube.client import Client
+from dra_driver.kube.resources import NODES, RESOURCE_SLICES
+from dra_driver.quantity import Quantity
+from dra_driver.slices import publisher as publisher_module
+from dra_driver.slices.publisher import Publisher, SyncReport
+
+DRIVER, NODE, POOL = "gpu.nvidia.com", "node-a", "node-a/gpu"
+TAINT = Taint("gpu.nvidia.com/health", "lost", "NoSchedule")
+COUNTERS = CounterSet("gpu-0-counters", {"memory": Quantity.of_bytes(80 * 2**30)})
+
+Slices = list[dict[str, Any]]
+
+
+def gpu(n: int, **parts: Any) -> Device:
+    return Device(
+        name=f"gpu-{n}",
+        target=Target("gpu", f"GPU-{n}", f"GPU-{n}", f"0000:{n:02x}:00.0"),
+        attributes=parts.pop("attributes", {"uuid": f"GPU-{n}"}),
+        capacity=parts.pop("capacity", {"memory": Quantity.of_bytes(80 * 2**30)}),
+        **parts,
+    )
+
+
+def gpus(count: int, **parts: Any) -> DeviceSet:
+    return DeviceSet(tuple(gpu(n, **parts) for n in range(count)))
+
+
+def partition(n: int) -> Device:
+    return Device(
+        name=f"gpu-0-mig-{n}",
+        target=Target("mig", f"MIG-{n}", "GPU-0", "0000:00:00.0"),
+        consumes=(CounterConsumption("gpu-0-counters", {"memory": Quantity.of_bytes(10 * 2**30)}),),
+    )
+
+
+class Bench:
+    """An API server with a Node, and publishers whose reports a test can wait for."""
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        self.reports: list[SyncReport] = []
+        self.publisher: Publisher  # the one started last
+        self.server: ApiServer
+        self.client: Client
+        self._directory = directory
+        self._stack = stack
+        self._reported = threading.Condition()
+
+    def serve(self, **options: Any) -> None:
+        self.server = self._stack.enter_context(ApiServer(**options))
+        self.server.store.create(NODES, {"metadata": {"name": NODE}})
+        kubeconfig = self._directory / "kubeconfig"
+        self.server.write_kubeconfig(kubeconfig)
+        self.client = Client.connect(kubeconfig, timeout=5)
+        self._stack.callback(self.client.close)
+
+    def start(self, devices: DeviceSet | None = None) -> Publisher:
+        self.publisher = Publisher(
+            self.client, driver_name=DRIVER, node_name=NODE, pool_name=POOL, on_sync=self._on_sync
+        )
+        self._stack.callback(self.publisher.stop)
+        self.publisher.start()
+        if devices is not None:
+            self.publish(devices)
+        return self.publisher
+
+    def publish(self, devices: DeviceSet) -> SyncReport:
+        """Publish, and wait for a pass that succeeded."""
+        seen = len(self.reports)
+        self.publisher.publish(devices)
+        return self.wait_for(lambda report: report.ok, after=seen)
+
+    def wait_for(self, matches: Callable[[SyncReport], bool], *, after: int = 0) -> SyncReport:
+        def found() -> SyncReport | None:
+            return next((report for report in self.reports[after:] if matches(report)), None)
+
+        with self._reported:
+            assert self._reported.wait_for(lambda: found() is not None, 20), self.reports
+            report = found()
+            assert report is not None
+            return report
+
+    def slices(self) -> Slices:
+        return sorted(
+            self.client.list(RESOURCE_SLICES)["items"], key=lambda item: str(item["metadata"]["name"])
+        )
+
+    def _on_sync(self, report: SyncReport) -> None:
+        with self._reported:
+            self.reports.append(report)
+            self._reported.notify_all()
+
+
+@pytest.fixture
+def idle(tmp_path: Path) -> Iterator[Bench]:
+    """No server yet."""
+    with ExitStack() as stack:
+        yield Bench(tmp_path, stack)
+
+
+@pytest.fixture
+def bench(idle: Bench) -> Bench:
+    """A server, and a publisher that runs."""
+    idle.serve()
+    idle.start()
+    return idle
+
+
+def versions(slices: Slices) -> list[tuple[str, str]]:
+    """Names and resource versions: equal means that nothing was written."""
+    return [(item["metadata"]["name"], item["metadata"]["resourceVersion"]) for item in slices]
+
+
+def pool(item: dict[str, Any]) -> tuple[int, int]:
+    return item["spec"]["pool"]["generation"], item["spec"]["pool"]["resourceSliceCount"]
+
+
+def names(slices: Slices) -> list[str]:
+    return [device["name"] for item in slices for device in item["spec"].get("devices", [])]
+
+
+class TestPublishing:
+    def test_devices_come_up_in_a_slice_that_the_node_owns(self, bench: Bench) -> None:
+        report = bench.publish(gpus(8))
+        (item,) = bench.slices()
+        assert item["metadata"]["name"].startswith("00000-gpu.nvidia.com-node-a-")
+        node = bench.client.get(NODES, NODE)
+        (owner,) = item["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("Node", node["metadata"]["uid"], True)
+        assert pool(item) == (1, 1)
+        assert names([item]) == [f"gpu-{n}" for n in range(8)]
+        assert (report.generation, report.slices, report.devices, report.writes) == (1, 1, 8, 1)
+        assert bench.publisher.status() == report
+
+    def test_a_node_without_devices_has_an_empty_pool(self, bench: Bench) -> None:
+        bench.publish(DeviceSet())
+        (item,) = bench.slices()
+        assert pool(item) == (1, 1)
+        assert not item["spec"].get("devices")
+
+    def test_a_change_in_a_single_slice_keeps_name_and_generation(self, bench: Bench) -> None:
+        bench.publish(gpus(2))
+        (before,) = bench.slices()
+        bench.publish(gpus(3))
+        (after,) = bench.slices()
+        assert after["metadata"]["name"] == before["metadata"]["name"]
+        assert pool(after) == (1, 1)
+        assert names([after]) == ["gpu-0", "gpu-1", "gpu-2"]
+
+    def test_more_than_128_devices_take_more_slices_and_then_a_new_generation(self, bench: Bench) -> None:
+        bench.publish(gpus(128))
+        bench.publish(gpus(200))
+        slices = bench.slices()
+        assert [pool(item) for item in slices] == [(2, 2), (2, 2)]
+        assert [len(item["spec"]["devices"]) for item in slices] == [128, 72]
+        assert names(slices) == [f"gpu-{n}" for n in range(200)]
+
+    def test_fewer_slices_are_left_when_devices_go(self, bench: Bench) -> None:
+        bench.publish(gpus(200))
+        bench.publish(gpus(10))
+        (item,) = bench.slices()
+        assert pool(item) == (1, 1)
+        assert len(item["spec"]["devices"]) == 10
+
+    def test_the_same_devices_again_write_nothing(self, bench: Bench) -> None:
+        bench.publish(gpus(8))
+        before = versions(bench.slices())
+        bench.publisher.publish(gpus(8))
+        bench.publish(gpus(8, taints=(TAINT,)))
+        assert len(bench.reports) == 2
+        assert versions(bench.slices()) != before
+
+    def test_quantities_in_the_servers_words_are_no_difference(self, bench: Bench) -> None:
+        odd = gpus(1, capacity={"memory": Quantity.parse("0.5Gi"), "cores": Quantity.parse("1e3")})
+        bench.publish(odd)
+        (stored,) = bench.slices()
+        again = bench.start(odd)
+        assert versions(bench.slices()) == versions([stored])
+        assert again.status().writes == 0
+
+    def test_a_restart_writes_nothing(self, bench: Bench) -> None:
+        bench.publish(gpus(200))
+        before = versions(bench.slices())
+        bench.publisher.stop()
+        assert versions(bench.slices()) == before
+        bench.start(gpus(200))
+        assert versions(bench.slices()) == before
+
+    def test_a_taint_keeps_the_time_it_was_added(self, bench: Bench) -> None:
+        bench.publish(gpus(1, taints=(TAINT,)))
+        (item,) = bench.slices()
+        item["spec"]["devices"][0]["taints"][0]["timeAdded"] = "2026-01-02T03:04:05Z"
+        bench.client.replace(RESOURCE_SLICES, item)
+        bench.publisher.stop()
+        bench.start(gpus(2, taints=(TAINT,)))
+        (item,) = bench.slices()
+        first, second = (device["taints"][0]["timeAdded"] for device in item["spec"]["devices"])
+        assert first == "2026-01-02T03:04:05Z"
+        assert second != first
+
+    def test_a_value_that_cannot_be_published_is_reported_and_the_rest_published(self, bench: Bench) -> None:
+        bad = gpu(1, attributes={"uuid": "GPU-1", "long": "x" * 65})
+        with capture_logs() as logs:
+            report = bench.publish(DeviceSet((gpu(0), bad)))
+        assert names(bench.slices()) == ["gpu-0", "gpu-1"]
+        assert [(w.name, w.part) for w in report.withheld] == [("gpu-1", "attributes[long]")]
+        assert "not published" in [entry["event"] for entry in logs]
+
+
+class TestOthers:
+    def test_what_kubelet_deletes_at_its_start_comes_back(self, bench: Bench) -> None:
+        bench.publish(gpus(200))
+        before = bench.slices()
+        seen = len(bench.reports)
+        bench.client.delete_collection(RESOURCE_SLICES, field_selector=f"spec.nodeName={NODE}")
+        bench.wait_for(lambda report: report.writes > 0, after=seen)
+        after = bench.slices()
+        assert names(after) == names(before)
+        assert {item["metadata"]["uid"] for item in after}.isdisjoint(
+            item["metadata"]["uid"] for item in before
+        )
+
+    def test_one_deleted_slice_of_several_comes_back_with_a_new_generation(self, bench: Bench) -> None:
+        bench.publish(gpus(200))
+        seen = len(bench.reports)
+        bench.client.delete(RESOURCE_SLICES, bench.slices()[0]["metadata"]["name"])
+        bench.wait_for(lambda report: report.writes > 0, after=seen)
+        assert [pool(item) for item in bench.slices()] == [(2, 2), (2, 2)]
+
+    def test_what_others_change_is_put_right_after_a_pause(
+        self, idle: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(publisher_module, "_FOREIGN_CHANGE_SECONDS", 1.0)
+        idle.serve()
+        idle.start(gpus(2))
+        (item,) = idle.slices()
+        item["spec"]["devices"].pop()
+        idle.client.replace(RESOURCE_SLICES, item)
+        first = idle.wait_for(lambda report: True, after=1)
+        assert first.writes == 0
+        idle.wait_for(lambda report: report.writes > 0, after=1)
+        assert names(idle.slices()) == ["gpu-0", "gpu-1"]
+
+    def test_two_instances_with_the_same_devices_end_with_one_set_of_slices(self, bench: Bench) -> None:
+        bench.publish(gpus(200))
+        bench.start(gpus(200))
+        seen = len(bench.reports)
+        bench.client.delete_collection(RESOURCE_SLICES, field_selector=f"spec.nodeName={NODE}")
+        bench.wait_for(lambda report: report.writes > 0, after=seen)
+        settled = threading.Event()
+        for _ in range(40):
+            if names(bench.slices()) == [f"gpu-{n}" for n in range(200)]:
+                break
+            settled.wait(0.1)
+        before = versions(bench.slices())
+        settled.wait(1.0)
+        assert versions(bench.slices()) == before
+        assert {pool(item)[1] for item in bench.slices()} == {2}
+
+    def test_a_newer_instance_with_other_devices_is_not_overwritten_at_once(self, bench: Bench) -> None:
+        bench.publish(gpus(2))
+        older = bench.publisher
+        bench.start(gpus(3))
+        seen = len(bench.reports)
+        bench.wait_for(lambda report: True, after=seen)  # the older one looks, and leaves it
+        assert names(bench.slices()) == ["gpu-0", "gpu-1", "gpu-2"]
+        older.stop()
+
+    def test_slices_of_other_drivers_and_nodes_are_not_touched(self, idle: Bench) -> None:
+        idle.serve()
+        others = [
+            idle.client.create(RESOURCE_SLICES, other_slice(driver="other.example.com")),
+            idle.client.create(RESOURCE_SLICES, other_slice(nodeName="node-b")),
+        ]
+        idle.start(gpus(1))
+        ids = {item["metadata"]["uid"] for item in idle.slices()}
+        assert ids > {item["metadata"]["uid"] for item in others}
+
+    def test_former_pools_of_the_driver_on_the_node_are_removed(self, idle: Bench) -> None:
+        idle.serve()
+        former = idle.client.create(RESOURCE_SLICES, other_slice())
+        idle.start(gpus(1))
+        assert former["metadata"]["uid"] not in {item["metadata"]["uid"] for item in idle.slices()}
+        assert [item["spec"]["pool"]["name"] for item in idle.slices()] == [POOL]
+
+    def test_a_node_that_is_made_again_owns_the_slices_again(self, bench: Bench) -> None:
+        bench.publish(gpus(1))
+        bench.client.delete(NODES, NODE)
+        bench.wait_for(lambda report: not report.ok)
+        assert "Node" in str(bench.publisher.status().error)
+        seen = len(bench.reports)
+        node = bench.client.create(NODES, {"metadata": {"name": NODE}})
+        bench.wait_for(lambda report: report.ok, after=seen)
+        (item,) = bench.slices()
+        assert [owner["uid"] for owner in item["metadata"]["ownerReferences"]] == [node["metadata"]["uid"]]
+
+
+def other_slice(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"generateName": "00000-other-"},
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": NODE,
+            "pool": {"name": "node-a", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+            **spec,
+        },
+    }
+
+
+class TestDroppedFields:
+    def test_they_are_named_once_with_the_gate_and_cause_no_loop(self, idle: Bench) -> None:
+        idle.serve(disabled_features={"DRADeviceTaints"})
+        with capture_logs() as logs:
+            report = idle.start(gpus(2, taints=(TAINT,))).status()
+            before = versions(idle.slices())
+            seen = len(idle.reports)
+            idle.client.delete(RESOURCE_SLICES, before[0][0])
+            idle.wait_for(lambda report: report.writes == 1, after=seen)
+            settled = versions(idle.slices())
+            idle.publish(DeviceSet((*gpus(2, taints=(TAINT,)), gpu(2))))
+        (dropped,) = report.dropped_fields
+        assert (dropped.field, dropped.devices, dropped.gate) == (
+            "taints",
+            ("gpu-0", "gpu-1"),
+            "DRADeviceTaints",
+        )
+        assert len(settled) == 1
+        assert names(idle.slices()) == ["gpu-0", "gpu-1", "gpu-2"]
+        assert [entry["event"] for entry in logs].count("field dropped") == 2  # once a content
+
+    def test_without_counters_partitions_are_not_published(self, idle: Bench) -> None:
+        idle.serve(disabled_features={"DRAPartitionableDevices"})
+        whole = gpu(
+            0, consumes=(CounterConsumption("gpu-0-counters", {"memory": Quantity.of_bytes(80 * 2**30)}),)
+        )
+        report = idle.start(DeviceSet((whole, partition(1)), (COUNTERS,))).status()
+        assert names(idle.slices()) == ["gpu-0"]
+        assert [w.name for w in report.withheld] == ["gpu-0-mig-1"]
+        assert [field.gate for field in report.dropped_fields] == ["DRAPartitionableDevices"]
+
+    def test_with_counters_partitions_are_published(self, bench: Bench) -> None:
+        report = bench.publish(DeviceSet((partition(1), partition(2)), (COUNTERS,)))
+        counters, devices = bench.slices()
+        assert [entry["name"] for entry in counters["spec"]["sharedCounters"]] == ["gpu-0-counters"]
+        assert names([devices]) == ["gpu-0-mig-1", "gpu-0-mig-2"]
+        assert (report.withheld, report.dropped_fields) == ((), ())
+
+    def test_a_server_that_refuses_counters_of_their_own_gets_no_partitions(self, bench: Bench) -> None:
+        bench.server.faults.add(refusal(422, "create", "spec.devices: Required value"))
+        report = bench.publish(DeviceSet((gpu(0), partition(1)), (COUNTERS,)))
+        assert names(bench.slices()) == ["gpu-0"]
+        assert [w.name for w in report.withheld] == ["gpu-0-mig-1"]
+
+
+def refusal(code: int, verb: str, text: str, field: str = "", *, times: int | None = 1) -> Fault:
+    details = {"causes": [{"field": field, "message": text}]} if field else None
+    reason = {403: "Forbidden", 409: "Conflict", 422: "Invalid"}[code]
+    error = StatusError(code, reason, text, details)
+    return Fault(Kind.REFUSE, verb, "resourceslices", times, refusal=error)
+
+
+class TestRefusals:
+    def test_a_device_that_the_server_names_is_withheld_until_it_changes(self, bench: Bench) -> None:
+        bench.server.faults.add(refusal(422, "create", "too odd", "spec.devices[1].name"))
+        report = bench.publish(gpus(3))
+        assert names(bench.slices()) == ["gpu-0", "gpu-2"]
+        assert [str(w) for w in report.withheld] == [
+            "gpu-1: the API server refuses it: spec.devices[1].name: too odd"
+        ]
+        bench.publish(gpus(4))
+        assert names(bench.slices()) == ["gpu-0", "gpu-2", "gpu-3"]
+        bench.publish(gpus(4, taints=(TAINT,)))
+        assert names(bench.slices()) == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
+
+    def test_a_refused_slice_is_not_sent_again_unchanged(self, bench: Bench) -> None:
+        fault = bench.server.faults.add(refusal(422, "create", "spec.pool: no", times=None))
+        bench.publisher.publish(gpus(1))
+        report = bench.wait_for(lambda report: not report.ok)
+        assert "until the devices change" in str(report.error)
+        bench.server.faults.remove(fault)
+        bench.client.create(RESOURCE_SLICES, other_slice())  # gives it a reason to look again
+        seen = len(bench.reports)
+        bench.wait_for(lambda report: True, after=seen)
+        assert POOL not in {item["spec"]["pool"]["name"] for item in bench.slices()}
+        bench.publish(gpus(2))
+        assert names(bench.slices()) == ["gpu-0", "gpu-1"]
+
+    def test_a_policys_verdict_is_asked_for_again(self, bench: Bench) -> None:
+        text = "ValidatingAdmissionPolicy 'nodes' with binding 'nodes' denied request: no node name"
+        bench.server.faults.add(refusal(422, "create", text))
+        bench.publish(gpus(1))
+        assert "ValidatingAdmissionPolicy" in str(bench.reports[0].error)
+        assert names(bench.slices()) == ["gpu-0"]
+
+    def test_a_conflict_is_read_again_and_overcome_at_once(self, bench: Bench) -> None:
+        bench.publish(gpus(1))
+        bench.server.faults.add(refusal(409, "update", "the object has been modified"))
+        bench.publish(gpus(2))
+        assert all(report.ok for report in bench.reports)
+        assert names(bench.slices()) == ["gpu-0", "gpu-1"]
+
+    def test_a_foreign_write_that_was_not_heard_of_yet_is_overcome(self, bench: Bench) -> None:
+        bench.publish(gpus(1))
+        bench.server.faults.delay(0.5, "watch", RESOURCE_SLICES)
+        bench.server.faults.break_watches(RESOURCE_SLICES)
+        (item,) = bench.slices()
+        bench.client.patch(RESOURCE_SLICES, item["metadata"]["name"], {"metadata": {"labels": {"a": "b"}}})
+        bench.publish(gpus(2))
+        (item,) = bench.slices()
+        assert item["metadata"]["labels"] == {"a": "b"}
+        assert names([item]) == ["gpu-0", "gpu-1"]
+
+    @pytest.mark.parametrize("code", [429, 500, 503])
+    def test_a_server_in_trouble_is_tried_again(self, bench: Bench, code: int) -> None:
+        bench.server.faults.refuse(code, "create", RESOURCE_SLICES)
+        bench.publish(gpus(1))
+        assert [report.ok for report in bench.reports] == [False, True]
+        assert f"({code})" in str(bench.reports[0].error)
+        assert names(bench.slices()) == ["gpu-0"]
+
+    def test_retry_after_is_waited_for(self, bench: Bench) -> None:
+        bench.server.faults.refuse(429, "create", RESOURCE_SLICES, retry_after=3)
+        with capture_logs() as logs:
+            bench.publish(gpus(1))
+        (entry,) = (entry for entry in logs if entry["event"] == "cannot publish slices")
+        assert entry["retry_in"] >= 3
+
+    def test_missing_rights_are_said_and_tried_again(self, bench: Bench) -> None:
+        bench.server.faults.add(refusal(403, "create", "no rights"))
+        bench.publish(gpus(1))
+        assert bench.reports[0].error == (
+            "cannot create ResourceSlice 00000-gpu.nvidia.com-node-a-*: no rights (403)"
+        )
+
+    def test_new_devices_do_not_wait_for_a_retry(self, bench: Bench) -> None:
+        bench.server.faults.refuse(429, "create", RESOURCE_SLICES, retry_after=60)
+        bench.publisher.publish(gpus(1))
+        bench.wait_for(lambda report: not report.ok)
+        bench.publish(gpus(2))
+        assert names(bench.slices()) == ["gpu-0", "gpu-1"]
+
+
+class TestOutages:
+    def test_an_expired_watch_is_followed_by_a_list(self, bench: Bench) -> None:
+        bench.publish(gpus(1))
+        bench.server.faults.expire_watches(RESOURCE_SLICES)
+        seen = len(bench.reports)
+        bench.client.delete_collection(RESOURCE_SLICES)
+        bench.wait_for(lambda report: report.writes > 0, after=seen)
+        assert names(bench.slices()) == ["gpu-0"]
+
+    def test_what_was_deleted_while_nobody_watched_comes_back(self, bench: Bench) -> None:
+        bench.publish(gpus(1))
+        fault = bench.server.faults.drop("watch", times=None)
+        bench.server.faults.break_watches()
+        bench.client.delete_collection(RESOURCE_SLICES)
+        bench.server.faults.forget_history()
+        seen = len(bench.reports)
+        bench.server.faults.remove(fault)
+        bench.wait_for(lambda report: report.writes > 0, after=seen)
+        assert names(bench.slices()) == ["gpu-0"]
+
+    def test_a_server_that_is_away_is_tried_again_with_growing_pauses(self, bench: Bench) -> None:
+        bench.publish(DeviceSet())
+        fault = bench.server.faults.unavailable()
+        with capture_logs() as logs:
+            bench.publisher.publish(gpus(1))
+            bench.wait_for(lambda _: len(bench.reports) >= 3)
+            bench.server.faults.remove(fault)
+            bench.wait_for(lambda report: report.ok, after=1)
+        first, second, *_ = (e["retry_in"] for e in logs if e["event"] == "cannot publish slices")
+        assert 1 <= first <= 1.5
+        assert 2 <= second <= 3
+        assert names(bench.slices()) == ["gpu-0"]
+
+    def test_a_create_whose_answer_was_lost_leaves_one_slice(self, bench: Bench) -> None:
+        bench.server.faults.drop("create", RESOURCE_SLICES, done=True)
+        bench.publish(gpus(1))
+        (item,) = bench.slices()
+        assert pool(item) == (1, 1)
+
+    def test_a_server_that_is_not_there_at_the_start_is_waited_for(self, idle: Bench) -> None:
+        idle.serve()
+        fault = idle.server.faults.unavailable()
+        publisher = idle.start()
+        publisher.publish(gpus(1))
+        for _ in range(100):
+            if publisher.status().error != "nothing has been published yet":
+                break
+            threading.Event().wait(0.05)
+        assert "no answer from http://127.0.0.1" in str(publisher.status().error)
+        idle.server.faults.remove(fault)
+        idle.wait_for(lambda report: report.ok)
+        assert names(idle.slices()) == ["gpu-0"]
+
+
+def test_stop_leaves_the_slices_and_ends_the_threads(bench: Bench) -> None:
+    bench.publish(gpus(1))
+    bench.publisher.stop()
+    assert names(bench.slices()) == ["gpu-0"]
+    assert not {"publish-slices", "reflect-resourceslices"} & {t.name for t in threading.enumerate()}
+
+
+def test_a_handler_that_raises_does_not_end_the_publisher(idle: Bench) -> None:
+    idle.serve()
+
+    def broken(_report: SyncReport) -> None:
+        raise RuntimeError
+
+    with capture_logs():
+        publisher = Publisher(idle.client, driver_name=DRIVER, node_name=NODE, pool_name=POOL, on_sync=broken)
+        publisher.start()
+        publisher.publish(gpus(1))
+        for count in (1, 2):
+            publisher.publish(gpus(count))
+            for _ in range(100):
+                if len(names(idle.slices())) == count:
+                    break
+                threading.Event().wait(0.05)
+            assert len(names(idle.slices())) == count
+        publisher.stop()
