@@ -16,6 +16,7 @@ import yaml
 from dra_driver.embedded.apiserver import (
     discovery,
     openapi,
+    protobuf,
     registry,
     selectors,
     status,
@@ -366,7 +367,9 @@ def _openapi(parts: list[str]) -> Answer:
 
 def _decoded(request: Request) -> Any:
     """The request's body; kubectl applies in YAML."""
-    if "protobuf" in request.content_type or "cbor" in request.content_type:
+    if "protobuf" in request.content_type:
+        return protobuf.decode(request.body)
+    if "cbor" in request.content_type:
         raise status.StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     try:
         if "yaml" in request.content_type:

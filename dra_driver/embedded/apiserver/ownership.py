@@ -3,7 +3,8 @@
 A field is a path of FieldsV1 elements ("f:spec", 'k:{"name":"x"}', 'v:"y"') along the schema; lists and maps
 that the schema marks as atomic are one field. An update gives its manager what it added or changed, and takes
 that from all others. An apply owns what it sends: a differing value that somebody else owns is a conflict
-(unless forced), and what the same manager sent last time but not now goes, if nobody else owns it.
+(unless forced), and what the same manager sent last time but not now goes, if nobody else owns it. What a
+client-side `kubectl apply` set may be taken over by kubectl, as the real server allows.
 
 Simpler than the real thing in three ways: managers are not capped, fields are not converted between versions
 (ours have one shape), and the "." of structs follows sets of leaves rather than Go's types.
@@ -22,6 +23,7 @@ Path = tuple[str, ...]
 Fields = frozenset[Path]
 
 _KEY_DEFAULTS = {"protocol": "TCP"}  # of list keys that may be left out in what is applied
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SYSTEM = frozenset({"apiVersion", "kind"})
 _SYSTEM_METADATA = frozenset(
     [
@@ -52,27 +54,35 @@ class Manager:
 Managed = dict[Manager, tuple[Fields, str]]  # with the time of the last change
 
 
-def _leaves(value: Any, node: Node | None, path: Path) -> Iterator[tuple[Path, Any]]:
+def _leaves(value: Any, node: Node | None, path: Path, *, containers: bool) -> Iterator[tuple[Path, Any]]:
     known = schema.resolve(node)
     if isinstance(value, dict) and not schema.is_atomic(known):
         if not value and path:
             yield path, {}
-        named = "properties" not in known
+        required = known.get("required", ())
         for key, item in value.items():
-            below = (*path, f"f:{key}")
-            if named and isinstance(item, (dict, list)):
+            below, inner = (*path, f"f:{key}"), schema.child(known, key)
+            if "properties" not in known:
+                if isinstance(item, (dict, list)):
+                    yield below, None
+            elif containers and item and key not in required and _is_container(schema.resolve(inner)):
                 yield below, None
-            yield from _leaves(item, schema.child(known, key), below)
+            yield from _leaves(item, inner, below, containers=containers)
     elif isinstance(value, list) and known.get("x-kubernetes-list-type") == "map":
         for item in value:
             below = (*path, _key(item, known))
             yield below, None
-            yield from _leaves(item, known.get("items"), below)
+            yield from _leaves(item, known.get("items"), below, containers=containers)
     elif isinstance(value, list) and known.get("x-kubernetes-list-type") == "set":
         for item in value:
             yield (*path, f"v:{_json(item)}"), item
     else:
         yield path, value
+
+
+def _is_container(node: Node) -> bool:
+    """Whether `node` is a map or list whose entries are owned one by one."""
+    return not schema.is_atomic(node) and "properties" not in node
 
 
 def _json(value: Any) -> str:
@@ -84,14 +94,24 @@ def _key(item: dict[str, Any], node: Node) -> str:
     return f"k:{_json({key: value for key, value in keys.items() if value is not None})}"
 
 
-def leaves(kind: Kind, obj: dict[str, Any]) -> dict[Path, Any]:
-    """The fields of `obj` that somebody may own, with their values; containers and list items have None."""
+def leaves(
+    kind: Kind, obj: dict[str, Any], *, subresource: str | None = None, containers: bool = False
+) -> dict[Path, Any]:
+    """The fields of `obj` that somebody may own through an endpoint, with their values; list items have None.
+
+    `containers` adds the maps and lists themselves, which belong to whoever makes them by an update.
+    """
     own = {key: value for key, value in obj.items() if key not in _SYSTEM}
     metadata = {key: value for key, value in obj.get("metadata", {}).items() if key not in _SYSTEM_METADATA}
     own["metadata"] = metadata
     if not metadata:
         del own["metadata"]
-    return dict(_leaves(own, {"$ref": kind.definition}, ()))
+    if subresource == "status":
+        own.pop("spec", None)
+        own.pop("metadata", None)
+    elif kind.has_status:
+        own.pop("status", None)
+    return dict(_leaves(own, {"$ref": kind.definition}, (), containers=containers))
 
 
 def read(entries: list[dict[str, Any]] | None) -> Managed:
@@ -155,7 +175,9 @@ def after_update(
     kind: Kind, old: dict[str, Any], new: dict[str, Any], managed: Managed, manager: Manager, now: str
 ) -> Managed:
     """Who owns what after `manager` has updated `old` (empty for a creation) to `new`."""
-    before, after = leaves(kind, old), leaves(kind, new)
+    place = manager.subresource or None
+    before = leaves(kind, old, subresource=place, containers=True)
+    after = leaves(kind, new, subresource=place, containers=True)
     changed = {path for path, value in after.items() if path not in before or before[path] != value}
     gone = before.keys() - after.keys()
     if not changed and not gone:
@@ -181,10 +203,14 @@ def apply(
 ) -> tuple[dict[str, Any], dict[Manager, Fields]]:
     """`config` applied to `live`: the merged object, and who owns what then; 409 on conflicts."""
     root = {"$ref": kind.definition}
-    applied = frozenset(leaves(kind, config))
+    place = manager.subresource or None
+    applied = frozenset(leaves(kind, config, subresource=place))
     merged = _merge(live, config, root)
-    before, after = leaves(kind, live), leaves(kind, merged)
+    before, after = leaves(kind, live, subresource=place), leaves(kind, merged, subresource=place)
     changed = {path for path, value in after.items() if path in before and before[path] != value}
+    if manager.name == "kubectl":
+        changed -= _unchanged_since_last_applied(kind, live, before)
+    taken = applied & {path for path, value in after.items() if path in before and before[path] != value}
     conflicts = [
         (other, path)
         for other, (fields, _) in managed.items()
@@ -193,15 +219,36 @@ def apply(
     ]
     if conflicts and not force:
         raise _conflict(conflicts)
-    lost = {path for _, path in conflicts}
-    owned = {other: fields - lost for other, (fields, _) in managed.items() if other != manager}
+    owned = {other: fields - taken for other, (fields, _) in managed.items() if other != manager}
     others = frozenset().union(*owned.values())
     previous, _ = managed.get(manager, (frozenset(), ""))
     for path in sorted(previous - applied - others, key=len, reverse=True):
         if not any(kept[: len(path)] == path for kept in applied | others):
             _prune(merged, path, root)
     owned[manager] = applied
+    if manager.name == "kubectl":
+        _remember_applied(merged, config)
     return merged, owned
+
+
+def _unchanged_since_last_applied(kind: Kind, live: dict[str, Any], before: dict[Path, Any]) -> set[Path]:
+    """The fields that are as an earlier client-side `kubectl apply` left them: kubectl may take those over."""
+    last = (live["metadata"].get("annotations") or {}).get(_LAST_APPLIED)
+    if last is None:
+        return set()
+    try:
+        applied = leaves(kind, json.loads(last))
+    except (ValueError, AttributeError):
+        return set()  # somebody wrote something else there: nothing is known
+    return {path for path, value in applied.items() if path in before and before[path] == value}
+
+
+def _remember_applied(merged: dict[str, Any], config: dict[str, Any]) -> None:
+    """Keep the annotation of client-side apply true, where there is one, so that one can go back to it."""
+    annotations = merged["metadata"].get("annotations") or {}
+    if _LAST_APPLIED in annotations:
+        text = json.dumps(config, separators=(",", ":"), sort_keys=True) + "\n"
+        merged["metadata"] = {**merged["metadata"], "annotations": {**annotations, _LAST_APPLIED: text}}
 
 
 def _merge(live: Any, config: Any, node: Node | None) -> Any:

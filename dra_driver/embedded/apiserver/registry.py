@@ -170,7 +170,7 @@ class Registry:
     def _apply(
         self, kind: Kind, version: str, key: Key, body: Any, subresource: str | None, options: WriteOptions
     ) -> tuple[Stored, bool]:
-        config = self._decode(kind, version, body, options)
+        config = self._decode(kind, version, body, options, canonical=False)
         metadata = config.setdefault("metadata", {})
         if "managedFields" in metadata:
             raise status.bad_request("metadata.managedFields must be nil")
@@ -184,7 +184,8 @@ class Registry:
             if key[0]:
                 self._check_namespace(kind, *key)
             metadata.pop("resourceVersion", None)
-            return self._create(kind, version, config, options, operation="Apply"), True
+            new = self._decode(kind, kind.versions[0], config, options)
+            return self._create(kind, version, new, options, operation="Apply"), True
         manager = ownership.Manager(options.manager, "Apply", kind.api_version(version), subresource or "")
 
         def change(stored: Stored) -> Object:
@@ -192,7 +193,7 @@ class Registry:
             merged, owned = ownership.apply(
                 kind, stored.copy(), config, managed, manager, force=options.force
             )
-            new = copy.deepcopy(merged)
+            new = self._decode(kind, kind.versions[0], merged, options)
             times = {
                 who: managed[who][1] if who in managed and managed[who][0] == fields else now()
                 for who, fields in owned.items()
@@ -299,7 +300,9 @@ class Registry:
         if old is not None and rules.spec_changed(kind, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
-    def _decode(self, kind: Kind, version: str, body: Any, options: WriteOptions) -> Object:
+    def _decode(
+        self, kind: Kind, version: str, body: Any, options: WriteOptions, *, canonical: bool = True
+    ) -> Object:
         expected_kind, expected_version = kind.resource.kind, kind.api_version(version)
         if not isinstance(body, dict):
             raise status.bad_request(
@@ -316,7 +319,7 @@ class Registry:
                 f'{given} in version "{version}" cannot be handled as a {expected_kind}: no kind "{given}" is '
                 f'registered for version "{expected_version}" in scheme "pkg/runtime/scheme.go"'
             )
-        decoded = schema.decode(body, kind.definition, version)
+        decoded = schema.decode(body, kind.definition, version, canonical=canonical)
         unknown = [f'unknown field "{path}"' for path in decoded.unknown]
         if unknown and options.field_validation == "Strict":
             raise status.bad_request(
@@ -379,7 +382,7 @@ class Registry:
                 metadata["deletionTimestamp"] = now(grace)
                 if kind is not NAMESPACE:
                     metadata["deletionGracePeriodSeconds"] = grace
-                if kind is POD and grace and left is None:
+                if kind is POD and left is None:
                     metadata["generation"] = metadata.get("generation", 0) + 1
                 if kind is NAMESPACE:
                     new["status"] = {"phase": "Terminating"}

@@ -67,18 +67,22 @@ class Decoded:
 
     value: Any
     unknown: list[str] = field(default_factory=list)
+    canonical: bool = True
 
 
 class _TypeMismatchError(Exception):
     pass
 
 
-def decode(obj: dict[str, Any], definition: str, version: str) -> Decoded:
-    """`obj` as the server would hold it, a copy; `version` only names it in the 400 for a wrong type."""
-    decoded = Decoded(None)
+def decode(obj: dict[str, Any], definition: str, version: str, *, canonical: bool = True) -> Decoded:
+    """`obj` as the server would hold it, a copy; `version` only names it in the 400 for a wrong type.
+
+    An apply is compared with the live object before quantities are made `canonical`.
+    """
+    decoded = Decoded(None, canonical=canonical)
     kind = definition.rsplit(".", 1)[-1]
     try:
-        decoded.value = _value(obj, {"$ref": definition}, "", decoded.unknown)
+        decoded.value = _value(obj, {"$ref": definition}, "", decoded)
     except _TypeMismatchError as error:
         raise status.bad_request(
             f'{kind} in version "{version}" cannot be handled as a {kind}: {error}'
@@ -86,28 +90,29 @@ def decode(obj: dict[str, Any], definition: str, version: str) -> Decoded:
     return decoded
 
 
-def _value(value: Any, node: Node, path: str, unknown: list[str]) -> Any:
+def _value(value: Any, node: Node, path: str, into: Decoded) -> Any:
     reference = node.get("$ref")
     if reference == QUANTITY:
-        return _quantity(value)
+        quantity = _quantity(value)
+        return quantity if into.canonical else value
     if reference == _INT_OR_STRING:
         return value
     schema = resolve(node)
     kind = schema.get("type")
     if kind == "object":
-        return _object(value, schema, path, unknown)
+        return _object(value, schema, path, into)
     if kind == "array":
         if not isinstance(value, list):
             raise _mismatch(value, path, "slice")
         items = schema["items"]
-        return [_value(item, items, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
+        return [_value(item, items, f"{path}[{index}]", into) for index, item in enumerate(value)]
     expected = _PYTHON_TYPES.get(kind) if kind else None
     if expected and (not isinstance(value, expected) or (isinstance(value, bool) and kind != "boolean")):
         raise _mismatch(value, path, _GO_TYPES[str(kind)])
     return value
 
 
-def _object(value: Any, schema: Node, path: str, unknown: list[str]) -> Any:
+def _object(value: Any, schema: Node, path: str, into: Decoded) -> Any:
     if not isinstance(value, dict):
         raise _mismatch(value, path, "struct")
     properties = schema.get("properties")
@@ -120,13 +125,13 @@ def _object(value: Any, schema: Node, path: str, unknown: list[str]) -> Any:
         below = (properties or {}).get(key) or values
         where = f"{path}.{key}" if path else key
         if below is None:
-            unknown.append(where)
+            into.unknown.append(where)
             continue
         if item is None:
             if values is not None:
                 result[key] = "" if resolve(values).get("type") == "string" else None
             continue
-        decoded = _value(item, below, where, unknown)
+        decoded = _value(item, below, where, into)
         if values is None and key not in required and _vanishes(decoded, below):
             continue
         result[key] = decoded

@@ -89,9 +89,9 @@ class Store:
         namespace: str | None = None,
         uid: str | None = None,
         resource_version: str | None = None,
-        grace_seconds: int | None = None,
+        grace_period_seconds: int | None = None,
     ) -> None:
-        options = DeleteOptions(grace_seconds, uid, resource_version)
+        options = DeleteOptions(grace_period_seconds, uid, resource_version)
         self._registry.delete(_kind(resource), (namespace or "", name), options)
 
     def bind(self, name: str, node: str, *, namespace: str) -> None:
