@@ -1,0 +1,336 @@
+"""The resourceclaim controller of kube-controller-manager: the life of claims around that of Pods.
+
+* A Pod's entry that names a template gets a claim of its own, noted in the Pod's status; where that fails,
+  the Pod gets an Event with the real controller's text.
+* A consumer of a claim that has ended, or is gone, is taken out of `reservedFor`; with the last one goes the
+  allocation, and after it the finalizer that protected it.
+* A claim made for a Pod that has ended is deleted; one of a Pod that is gone is left to the garbage collector.
+
+It follows Pods, claims and templates, and looks at one object at a time, always at what is there rather than
+at what has changed, so that a missed or doubled event does no harm. What fails is tried again after a while.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from dra_driver.embedded.claims import (
+    FINALIZER,
+    MAX_RESERVED_FOR,
+    POD_CLAIM_NAME,
+    claim_name,
+    consumer,
+    from_template,
+    is_done,
+    is_for,
+    is_reserved_for,
+    owning_pod,
+)
+from dra_driver.embedded.workqueue import WorkQueue
+from dra_driver.errors import ApiError, UnavailableError
+from dra_driver.kube.client import Client
+from dra_driver.kube.errors import NotFoundError, ObjectConflictError
+from dra_driver.kube.reflector import Reflector
+from dra_driver.kube.resources import (
+    EVENTS,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    Resource,
+)
+
+log = structlog.get_logger(__name__)
+
+Object = dict[str, Any]
+_Key = tuple[str, str, str]  # "pod" or "claim", namespace, name
+
+_FIRST_RETRY_SECONDS = 0.1
+_LAST_RETRY_SECONDS = 10.0
+_APPLY = "application/apply-patch+yaml"
+_POD, _CLAIM = "pod", "claim"
+
+
+class TemplateError(Exception):
+    """A Pod's claim cannot be made from its template; the text is that of the real controller."""
+
+
+class Controllers:
+    """Started by `start`, ended by `stop`; the client stays the caller's."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._queue: WorkQueue[_Key] = WorkQueue()
+        self._pods = Reflector(client, PODS, on_event=self._pod_changed)
+        self._claims = Reflector(client, RESOURCE_CLAIMS, on_event=self._claim_changed)
+        self._templates = Reflector(client, RESOURCE_CLAIM_TEMPLATES, on_event=self._template_changed)
+        self._failures: dict[_Key, int] = {}
+        self._events: dict[tuple[str, str, str, str], Object] = {}  # by the Pod's names and UID, and message
+        self._thread = threading.Thread(target=self._run, name="controllers")
+
+    def start(self) -> None:
+        for reflector in self._reflectors():
+            reflector.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._queue.stop()
+        for reflector in self._reflectors():
+            reflector.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _reflectors(self) -> tuple[Reflector, ...]:
+        return self._pods, self._claims, self._templates
+
+    # What has changed, and what is to be looked at therefore
+
+    def _pod_changed(self, event: str, pod: Object) -> None:
+        namespace = pod["metadata"]["namespace"]
+        self._queue.add((_POD, namespace, pod["metadata"]["name"]))
+        if event == "DELETED" or is_done(pod):
+            for entry in pod["spec"].get("resourceClaims") or []:
+                if name := claim_name(pod, entry):
+                    self._queue.add((_CLAIM, namespace, name))
+            extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+            if extended.get("resourceClaimName"):
+                self._queue.add((_CLAIM, namespace, extended["resourceClaimName"]))
+
+    def _claim_changed(self, event: str, claim: Object) -> None:
+        namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
+        if event != "DELETED":
+            self._queue.add((_CLAIM, namespace, name))
+        owner = owning_pod(claim)
+        for pod in self._pods.snapshot():
+            metadata = pod["metadata"]
+            if metadata["namespace"] == namespace and (
+                (owner and owner["uid"] == metadata["uid"])
+                or any(claim_name(pod, entry) == name for entry in pod["spec"].get("resourceClaims") or [])
+            ):
+                self._queue.add((_POD, namespace, metadata["name"]))
+
+    def _template_changed(self, event: str, template: Object) -> None:
+        if event == "DELETED":
+            return
+        namespace, name = template["metadata"]["namespace"], template["metadata"]["name"]
+        for pod in self._pods.snapshot():
+            entries = pod["spec"].get("resourceClaims") or []
+            if pod["metadata"]["namespace"] == namespace and any(
+                entry.get("resourceClaimTemplateName") == name for entry in entries
+            ):
+                self._queue.add((_POD, namespace, pod["metadata"]["name"]))
+
+    def _run(self) -> None:
+        for reflector in self._reflectors():
+            # Decisions on a half-read state would make second claims.
+            while not reflector.synced.wait(0.1):
+                if self._queue.stopped:
+                    return
+        while (key := self._queue.get()) is not None:
+            what, namespace, name = key
+            look: Callable[[str, str], None] = self._sync_pod if what == _POD else self._sync_claim
+            try:
+                look(namespace, name)
+            except (ApiError, UnavailableError, TemplateError) as error:
+                failures = self._failures[key] = self._failures.get(key, 0) + 1
+                delay = min(_FIRST_RETRY_SECONDS * 2 ** min(failures, 10), _LAST_RETRY_SECONDS)
+                self._queue.add(key, delay)
+                if not isinstance(error, ObjectConflictError):
+                    log.warning(
+                        "will be tried again", what=what, namespace=namespace, name=name, err=str(error)
+                    )
+            else:
+                self._failures.pop(key, None)
+
+    # Pods
+
+    def _sync_pod(self, namespace: str, name: str) -> None:
+        pod = self._pods.get(name, namespace)
+        if pod is None or "deletionTimestamp" in pod["metadata"] or is_done(pod):
+            self._events = {key: event for key, event in self._events.items() if key[:2] != (namespace, name)}
+            return
+        made: dict[str, str] = {}
+        failed: TemplateError | None = None
+        for entry in pod["spec"].get("resourceClaims") or []:
+            try:
+                if (created := self._ensure_claim(pod, entry)) is not None:
+                    made[entry["name"]] = created
+            except TemplateError as error:
+                failed = error
+                self._warn(pod, "FailedResourceClaimCreation", f"PodResourceClaim {entry['name']}: {error}")
+        if made:
+            self._note_claims(pod, made)
+        if failed is not None:
+            raise failed
+        if pod["spec"].get("nodeName"):
+            self._reserve_allocated(pod)
+
+    def _ensure_claim(self, pod: Object, entry: Object) -> str | None:
+        """The name of the claim that was made, or found, for an entry and is not noted yet."""
+        if entry.get("resourceClaimTemplateName") is None:
+            return None
+        namespace = pod["metadata"]["namespace"]
+        known = claim_name(pod, entry)
+        if known is not None and (claim := self._claims.get(known, namespace)) is not None:
+            if not is_for(claim, pod):
+                raise TemplateError(f"resource claim {known} was not created for the pod")
+            return None
+        for claim in self._claims.snapshot():
+            annotations = claim["metadata"].get("annotations") or {}
+            if is_for(claim, pod) and annotations.get(POD_CLAIM_NAME) == entry["name"]:
+                found: str = claim["metadata"]["name"]
+                return found if found != known else None
+        template_name = entry["resourceClaimTemplateName"]
+        template = self._templates.get(template_name, namespace)
+        if template is None:
+            missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
+            raise TemplateError(f'resource claim template "{template_name}": {missing}')
+        claim = self._client.create(RESOURCE_CLAIMS, from_template(template, pod, entry))
+        self._claims.adopt(claim)
+        created: str = claim["metadata"]["name"]
+        return created
+
+    def _note_claims(self, pod: Object, made: dict[str, str]) -> None:
+        statuses = {
+            status["name"]: status for status in (pod.get("status") or {}).get("resourceClaimStatuses") or []
+        }
+        statuses |= {name: {"name": name, "resourceClaimName": claim} for name, claim in made.items()}
+        metadata = pod["metadata"]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
+            },
+            "status": {"resourceClaimStatuses": list(statuses.values())},
+        }
+        self._client.patch(
+            PODS,
+            metadata["name"],
+            body,
+            namespace=metadata["namespace"],
+            subresource="status",
+            content_type=_APPLY,
+            field_manager="ResourceClaimController",
+            force=True,
+        )
+
+    def _reserve_allocated(self, pod: Object) -> None:
+        """Reserve what a Pod uses that came to its node past the scheduler."""
+        for entry in pod["spec"].get("resourceClaims") or []:
+            name = claim_name(pod, entry)
+            claim = self._claims.get(name, pod["metadata"]["namespace"]) if name else None
+            if claim is None or is_reserved_for(claim, pod):
+                continue
+            status = claim.get("status") or {}
+            reserved = status.get("reservedFor") or []
+            if status.get("allocation") and len(reserved) < MAX_RESERVED_FOR:
+                status = {**status, "reservedFor": [*reserved, consumer(pod)]}
+                self._replace_status(claim, status)
+
+    # Claims
+
+    def _sync_claim(self, namespace: str, name: str) -> None:
+        claim = self._claims.get(name, namespace)
+        if claim is None:
+            return
+        status = claim.get("status") or {}
+        reserved = status.get("reservedFor") or []
+        valid = [entry for entry in reserved if self._is_consumer(namespace, entry)]
+        protected = FINALIZER in (claim["metadata"].get("finalizers") or [])
+        deleting = "deletionTimestamp" in claim["metadata"]
+        if len(valid) < len(reserved) or (protected and deleting and not valid and status.get("allocation")):
+            left = {key: value for key, value in status.items() if key != "reservedFor"}
+            if valid:
+                left["reservedFor"] = valid
+            elif protected:
+                # Only what the scheduler allocated carries the finalizer, and only that is ours to free.
+                left.pop("allocation", None)
+            claim = self._replace_status(claim, left)
+            status = claim.get("status") or {}
+        if protected and not status.get("allocation") and (deleting or reserved):
+            claim = self._unprotect(claim)
+        if not valid and not deleting:
+            self._delete_if_ended(claim)
+
+    def _is_consumer(self, namespace: str, entry: Object) -> bool:
+        """Whether a consumer still needs the claim; what is no Pod is somebody else's."""
+        if entry.get("apiGroup") or entry["resource"] != "pods":
+            return True
+        pod = self._pods.get(entry["name"], namespace)
+        if pod is None or pod["metadata"]["uid"] != entry["uid"]:
+            try:
+                # News of the Pod may be behind that of its claim.
+                pod = self._client.get(PODS, entry["name"], namespace)
+            except NotFoundError:
+                return False
+        return pod["metadata"]["uid"] == entry["uid"] and not is_done(pod)
+
+    def _replace_status(self, claim: Object, status: Object) -> Object:
+        changed = self._client.replace(RESOURCE_CLAIMS, {**claim, "status": status}, subresource="status")
+        self._claims.adopt(changed)
+        return changed
+
+    def _unprotect(self, claim: Object) -> Object:
+        metadata = dict(claim["metadata"])
+        metadata["finalizers"] = [name for name in metadata["finalizers"] if name != FINALIZER]
+        return self._client.replace(RESOURCE_CLAIMS, {**claim, "metadata": metadata})
+
+    def _delete_if_ended(self, claim: Object) -> None:
+        owner = owning_pod(claim)
+        if owner is None:
+            return
+        namespace = claim["metadata"]["namespace"]
+        pod = self._pods.get(owner["name"], namespace)
+        if pod is not None and pod["metadata"]["uid"] == owner["uid"] and is_done(pod):
+            self._delete(RESOURCE_CLAIMS, claim)
+
+    def _delete(self, resource: Resource, obj: Object) -> None:
+        metadata = obj["metadata"]
+        try:
+            self._client.delete(
+                resource, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+            )
+        except NotFoundError:
+            log.debug("is gone already", kind=resource.kind, name=metadata["name"])
+
+    # Events
+
+    def _warn(self, pod: Object, reason: str, message: str) -> None:
+        """Tell a Pod's owner; the same message again only raises the count."""
+        metadata = pod["metadata"]
+        namespace = metadata["namespace"]
+        key = namespace, metadata["name"], metadata["uid"], message
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        event = self._events.get(key)
+        if event is not None:
+            event["count"] += 1
+            change = {"count": event["count"], "lastTimestamp": now}
+            try:
+                self._client.patch(EVENTS, event["metadata"]["name"], change, namespace=namespace)
+            except NotFoundError:
+                del self._events[key]
+            else:
+                return
+        about = {"kind": "Pod", "apiVersion": "v1", "namespace": namespace, "name": metadata["name"]}
+        about |= {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{metadata['name']}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
+            "involvedObject": about,
+            "reason": reason,
+            "message": message,
+            "type": "Warning",
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "source": {"component": "resource_claim"},
+            "reportingComponent": "resource_claim",
+        }
+        self._events[key] = self._client.create(EVENTS, body)
