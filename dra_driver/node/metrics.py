@@ -8,7 +8,7 @@ published devices, the registration) is read at the scrape by `State`, not set a
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -61,6 +61,7 @@ class Metrics:
     syncs: Counter = field(init=False)
 
     def __post_init__(self) -> None:
+        disable_created_metrics()  # a series more per counter, of use to nobody here
         self.claims = Counter(
             "dra_driver_claims",
             "Claims that the kubelet asked to prepare or unprepare, by how it ended.",

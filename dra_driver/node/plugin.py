@@ -22,10 +22,11 @@ from typing import Any
 
 import structlog
 
+import dra_driver.files
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import DeviceSet, HeldDevice
 from dra_driver.errors import UnavailableError
-from dra_driver.files import Lock
+from dra_driver.files import Files, Lock
 from dra_driver.kube.client import Client
 from dra_driver.kube.resources import NODES, RESOURCE_CLAIMS
 from dra_driver.kubelet.plugin import KubeletPlugin
@@ -53,8 +54,11 @@ _GRACE_SECONDS = 20.0  # below the 30 s that a Pod is given by default
 class NodePlugin:
     """One run of the plugin on one node. `start`, `run` until `request_stop`, and `stop` in any case."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Take the lock and see that the node is ours; UsageError or UnavailableError says what is in the way."""
+    def __init__(self, settings: Settings, *, files: Files = dra_driver.files) -> None:
+        """Take the lock and see that the node is ours; UsageError or UnavailableError says what is in the way.
+
+        All state is written through `files`, so that a test can end the process between any two writes.
+        """
         self._settings = settings
         self._stopping = threading.Event()
         self._publishing = threading.Lock()
@@ -79,7 +83,7 @@ class NodePlugin:
         )
         self._client = Client.connect(settings.kubeconfig)
         self._closing.callback(self._client.close)
-        self._records = RecordStore(settings.plugin_dir / "claims", boot_id=read_boot_id())
+        self._records = RecordStore(settings.plugin_dir / "claims", boot_id=read_boot_id(), files=files)
         self._engine = Engine(
             driver_name=settings.driver_name,
             pool_name=settings.pool,
@@ -88,7 +92,7 @@ class NodePlugin:
             inventory=lambda: self._hardware.snapshot.inventory,
             edits=machine.edits,
             records=self._records,
-            specs=SpecStore(settings.cdi_dir, settings.driver_name),
+            specs=SpecStore(settings.cdi_dir, settings.driver_name, files=files),
         )
         self._kubelet = KubeletPlugin(
             settings.driver_name,

@@ -1,0 +1,100 @@
+"""`dra-driver demo`: the main job, end to end, on a laptop.
+
+Starts an embedded cluster with simulated GPU nodes, applies examples (or the user's own files), and shows who
+got which GPU and what is pending. The node plugins are the real ones, as processes; everything else is embedded.
+"""
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from dra_driver.cli.demo_manifests import apply, examples, read_files
+from dra_driver.cli.demo_report import (
+    allocations,
+    devices_table,
+    published_devices,
+    reason_pending,
+    runs,
+    unexpectedly_pending,
+)
+from dra_driver.embedded.cluster import Cluster
+from dra_driver.inventory.profile import load_profile
+from dra_driver.kube.resources import PODS
+
+_PROFILES = ("dgx-h100", "l40s")
+_SETTLE_SECONDS = 30.0
+_QUIET_SECONDS = 0.5  # nothing has changed for so long, and no Pod is on its way
+
+
+def run(*, profiles: Sequence[str], nodes: int, files: Sequence[Path], keep: bool) -> int:
+    """Show the demo; 0 when all Pods that should run do, else 1."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(50)
+    )  # the embedded parts are silent
+    kinds = list(profiles) or list(_PROFILES)
+    for profile in kinds:
+        load_profile(profile)  # a wrong one is told before anything starts
+    manifests = read_files(files)
+    begin = time.monotonic()
+
+    def progress(text: str) -> None:
+        print(f"[{time.monotonic() - begin:5.1f}s] {text}", flush=True)
+
+    directory = Path(tempfile.mkdtemp(prefix="dra-"))
+    try:
+        with Cluster(directory) as cluster:
+            progress(f"API server, controllers and scheduler at {cluster.server.url}")
+            for number in range(nodes or len(kinds)):
+                cluster.add_node(f"node-{number + 1}", kinds[number % len(kinds)])
+            published = published_devices(cluster)
+            progress(
+                f"{len(published)} GPUs on {len(cluster.nodes)} nodes discovered and published as ResourceSlices"
+            )
+            print(devices_table(published))
+            names = apply(cluster, manifests or examples(published))
+            progress(f"applied {', '.join(names)}")
+            pods = _settled(cluster)
+            progress("every Pod runs, or the scheduler has said why not")
+            print(allocations(cluster, published, pods))
+            unexpected = unexpectedly_pending(pods)
+            if keep:
+                _wait_for_user(cluster)
+            return 1 if unexpected else 0
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _settled(cluster: Cluster) -> list[dict[str, Any]]:
+    """All Pods, once each runs or cannot be scheduled, and stays so for a moment."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    quiet_since, seen = time.monotonic(), ""
+    while True:
+        listed = cluster.client.list(PODS)
+        pods: list[dict[str, Any]] = listed["items"]
+        state = "".join(f"{pod['metadata']['uid']}{reason_pending(pod)}" for pod in pods)
+        on_the_way = [pod for pod in pods if not runs(pod) and not reason_pending(pod)]
+        now = time.monotonic()
+        if state != seen:
+            quiet_since, seen = now, state
+        if (not on_the_way and now - quiet_since > _QUIET_SECONDS) or now > deadline:
+            return pods
+        time.sleep(0.05)
+
+
+def _wait_for_user(cluster: Cluster) -> None:
+    kubeconfig = cluster.kubeconfig
+    print(
+        f"Running until Ctrl-C. Try:\n    export KUBECONFIG={kubeconfig}\n    kubectl get resourceslices,pods -A"
+    )
+    for node in cluster.nodes:
+        print(f"    the plugin's log on {node.name}: {node.directory / 'plugin.log'}")
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        print()

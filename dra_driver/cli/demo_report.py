@@ -1,0 +1,149 @@
+"""What the demo shows: the devices that were published, who got which, and what is pending."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dra_driver.cli.table import table
+from dra_driver.embedded.cluster import DRIVER_NAME, Cluster, ClusterNode
+from dra_driver.errors import UnavailableError, UsageError
+from dra_driver.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_driver.quantity import Quantity
+
+EXPECT = "demo.dra-driver/expect"  # annotation of a Pod that shall stay pending
+_PUBLISH_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A device as the slices show it."""
+
+    node: str
+    pool: str
+    name: str
+    attributes: dict[str, Any]  # by name, unwrapped
+    memory: Quantity | None
+
+    def text(self, attribute: str) -> str:
+        return str(self.attributes.get(attribute, ""))
+
+
+Devices = Mapping[tuple[str, str], Published]
+"""Devices by pool and name."""
+
+
+def published_devices(cluster: Cluster) -> Devices:
+    """All devices, once every node has published its pool."""
+    deadline = time.monotonic() + _PUBLISH_SECONDS
+    while True:
+        slices = cluster.client.list(RESOURCE_SLICES)["items"]
+        ready = {s["spec"]["nodeName"] for s in slices if s["spec"]["driver"] == DRIVER_NAME}
+        waiting = [node for node in cluster.nodes if node.name not in ready]
+        if not waiting:
+            break
+        for node in waiting:
+            if not node.plugin.running():
+                raise UsageError(f"the plugin of {node.name} has ended: {_last_line(node)}")
+        if time.monotonic() > deadline:
+            raise UnavailableError(
+                f"{waiting[0].name} has published nothing; its log says: {_last_line(waiting[0])}"
+            )
+        time.sleep(0.02)
+    found = {}
+    for slice_ in slices:
+        spec = slice_["spec"]
+        for device in spec.get("devices", ()):
+            attributes = {k: next(iter(v.values())) for k, v in device.get("attributes", {}).items()}
+            memory = device.get("capacity", {}).get("memory")
+            found[spec["pool"]["name"], device["name"]] = Published(
+                spec["nodeName"],
+                spec["pool"]["name"],
+                device["name"],
+                attributes,
+                None if memory is None else Quantity.parse(memory["value"]),
+            )
+    return found
+
+
+def _last_line(node: ClusterNode) -> str:
+    lines = (node.directory / "plugin.log").read_text(errors="replace").splitlines()
+    return lines[-1] if lines else "nothing"
+
+
+def devices_table(published: Devices) -> str:
+    """What is published, one row per kind of device of a node."""
+    rows: dict[tuple[str, ...], int] = {}
+    for device in published.values():
+        row = (
+            device.node,
+            device.text("productName"),
+            device.text("architecture"),
+            device.text("cudaComputeCapability"),
+            str(device.memory or ""),
+            device.text("nvlinkClique") if int(device.attributes.get("nvlinkPeers", 0)) else "none",
+            device.text("resource.kubernetes.io/numaNode"),
+        )
+        rows[row] = rows.get(row, 0) + 1
+    header = ("NODE", "MODEL", "ARCHITECTURE", "CUDA CC", "MEMORY", "NVLINK CLIQUE", "NUMA", "GPUS")
+    return "\n" + table(header, [(*row, str(number)) for row, number in rows.items()]) + "\n"
+
+
+def runs(pod: dict[str, Any]) -> bool:
+    return pod.get("status", {}).get("phase") in {"Running", "Succeeded"}
+
+
+def reason_pending(pod: dict[str, Any]) -> str:
+    """Why a Pod cannot be scheduled; empty where nobody said so."""
+    for condition in pod.get("status", {}).get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message") or condition.get("reason"))
+    return ""
+
+
+def unexpectedly_pending(pods: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Pods that do not run though they should."""
+    return [
+        pod
+        for pod in pods
+        if not runs(pod) and pod["metadata"].get("annotations", {}).get(EXPECT) != "pending"
+    ]
+
+
+def allocations(cluster: Cluster, published: Devices, pods: Sequence[dict[str, Any]]) -> str:
+    """Who got which GPU, what their containers see of it, and what is pending."""
+    claims = cluster.client.list(RESOURCE_CLAIMS)["items"]
+    views = {name: view for node in cluster.nodes for name, view in node.kubelet.views().items()}
+    rows, details, pending = [], [], []
+    for pod in sorted(pods, key=lambda p: (p["metadata"]["namespace"], p["metadata"]["name"])):
+        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        if not runs(pod):
+            pending.append((name, reason_pending(pod) or "on its way"))
+            continue
+        for claim in claims:
+            if not any(
+                user["uid"] == pod["metadata"]["uid"]
+                for user in claim.get("status", {}).get("reservedFor", ())
+            ):
+                continue
+            for result in claim["status"]["allocation"]["devices"]["results"]:
+                device = published[result["pool"], result["device"]]
+                rows.append(
+                    (
+                        pod["metadata"]["name"],
+                        f"{claim['metadata']['name']}/{result['request']}",
+                        device.node,
+                        device.name,
+                        device.text("productName"),
+                        device.text("uuid"),
+                    )
+                )
+        for container, view in views.get(name, {}).items():
+            nodes = " ".join(node.path for node in view.device_nodes)
+            details.append(f"{pod['metadata']['name']}, container {container}: {nodes}")
+            details += [f"    {cdi_id}" for cdi_id in view.cdi_ids]
+    parts = ["", table(("POD", "CLAIM/REQUEST", "NODE", "DEVICE", "MODEL", "UUID"), rows)]
+    parts += ["", "What the containers see, by these CDI devices:", *details]
+    if pending:
+        parts += ["", table(("PENDING", "WHY"), pending)]
+    return "\n".join(parts) + "\n"

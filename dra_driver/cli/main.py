@@ -1,0 +1,110 @@
+"""The commands, and how they end.
+
+Exit codes: 0 fine, 1 findings or not satisfiable, 2 bad input or usage, 3 cluster or hardware not reachable.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dra_driver import __version__
+from dra_driver.errors import ApiError, DriverError, UnavailableError, UsageError, one_line
+
+FINE, FINDINGS, USAGE, UNREACHABLE = 0, 1, 2, 3
+
+# typer's rich help costs half a second at each start.
+app = typer.Typer(
+    name="dra-driver",
+    help="A DRA driver for NVIDIA GPUs on Kubernetes.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+def demo(
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--profile",
+            "-p",
+            help="Kind of node, by name or YAML file; several take turns.",
+            metavar="PROFILE",
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", min=1, max=64, help="How many nodes. Default: one per profile.")
+    ] = None,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--file", "-f", help="Apply this file or directory instead of the examples; repeatable."
+        ),
+    ] = None,
+    *,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave it running, with a kubeconfig for kubectl.")
+    ] = False,
+) -> None:
+    """GPUs discovered, published, selected, allocated and prepared, on an embedded cluster without a GPU."""
+    from dra_driver.cli.demo import run
+
+    raise typer.Exit(run(profiles=profile or [], nodes=nodes or 0, files=file or [], keep=keep))
+
+
+@app.command(
+    name="kubelet-plugin", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def kubelet_plugin(context: typer.Context) -> None:
+    """Run the node plugin; see `dra-driver kubelet-plugin --help` for its flags."""
+    from dra_driver.node.main import main as run_node_plugin
+
+    raise typer.Exit(run_node_plugin(context.args))
+
+
+@app.command()
+def profiles() -> None:
+    """List the kinds of nodes that can be simulated."""
+    from dra_driver.inventory.profile import load_profile, profile_names
+
+    for name in profile_names():
+        print(f"{name:<22} {load_profile(name).description}")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command; its exit code."""
+    try:
+        code = app(args=list(arguments), prog_name="dra-driver", standalone_mode=False)
+    except typer.Exit as exit_:
+        return int(exit_.exit_code)
+    except typer.Abort:
+        return FINDINGS
+    except UsageError as error:
+        return _failed(error, USAGE)
+    except (UnavailableError, ApiError) as error:
+        return _failed(error, UNREACHABLE)
+    except DriverError as error:
+        return _failed(error, USAGE)
+    except Exception as error:
+        # click's own usage errors; anything else is a fault of ours and keeps its traceback.
+        if not hasattr(error, "format_message"):
+            raise
+        return _failed(error, USAGE)
+    return int(code or FINE)
+
+
+def _failed(error: Exception, code: int) -> int:
+    text = error.format_message() if hasattr(error, "format_message") else one_line(error)
+    print(f"dra-driver: {text}", file=sys.stderr)
+    return code

@@ -1,0 +1,140 @@
+"""A whole cluster on one machine: API server, controllers, scheduler, and nodes with a kubelet and the real plugin.
+
+Everything but the plugins runs in threads of this process; each plugin is a process of its own, started as on
+a node, with its directories below the cluster's. So what is seen here is what the plugin does, and only what
+surrounds it is embedded.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from dra_driver.embedded.apiserver import ApiServer
+from dra_driver.embedded.controllers import Controllers
+from dra_driver.embedded.kubelet import Kubelet
+from dra_driver.embedded.scheduler import Scheduler
+from dra_driver.errors import UnavailableError
+from dra_driver.kube.client import Client
+
+DRIVER_NAME = "gpu.nvidia.com"
+_STOP_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class PluginProcess:
+    """A node plugin as a process; its log is appended to `log`."""
+
+    command: Sequence[str]
+    log: Path
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=log)  # noqa: S603 - our own command
+        return self
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def wait(self, timeout: float) -> int:
+        """The exit code, once it has ended; negative for a signal. UnavailableError if it does not in time."""
+        assert self._process is not None
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise UnavailableError(f"process {self.pid} has not ended after {timeout:g} s") from None
+
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End it and return the exit code; it is killed where it does not end."""
+        if self._process is None:
+            return 0
+        if self.running():
+            os.kill(self.pid, number)
+        try:
+            return self.wait(_STOP_SECONDS)
+        except UnavailableError:
+            os.kill(self.pid, signal.SIGKILL)
+            return self.wait(_STOP_SECONDS)
+
+
+@dataclass(slots=True)
+class ClusterNode:
+    """A node: its directory, its kubelet, its plugin."""
+
+    name: str
+    profile: str
+    directory: Path
+    kubelet: Kubelet
+    plugin: PluginProcess
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Started by `start`, ended by `stop`; also a context manager."""
+
+    directory: Path  # short: sockets below it have at most 107 bytes of path
+    server: ApiServer = field(init=False)
+    client: Client = field(init=False)
+    kubeconfig: Path = field(init=False)
+    nodes: list[ClusterNode] = field(default_factory=list)
+    _closing: ExitStack = field(default_factory=ExitStack)
+
+    def start(self) -> Self:
+        """API server, controllers and scheduler; nodes are added with `add_node`."""
+        self.server = ApiServer().start()
+        self._closing.callback(self.server.stop)
+        self.kubeconfig = self.directory / "kubeconfig"
+        self.server.write_kubeconfig(self.kubeconfig)
+        self.client = Client.connect(self.kubeconfig)
+        self._closing.callback(self.client.close)
+        for component in (Controllers(self.client), Scheduler(self.client)):
+            component.start()
+            self._closing.callback(component.stop)
+        return self
+
+    def add_node(self, name: str, profile: str, *flags: str) -> ClusterNode:
+        """A node of a kind, with a running kubelet and plugin; `flags` are added to the plugin's."""
+        directory = self.directory / name
+        cdi_dir = directory / "cdi"
+        cdi_dir.mkdir(parents=True)
+        # Without root the simulated device nodes are empty files.
+        kubelet = Kubelet(
+            self.client, node_name=name, root=directory, cdi_dirs=[cdi_dir], placeholders=os.geteuid() != 0
+        )
+        kubelet.start()
+        self._closing.callback(kubelet.stop)
+        command = [sys.executable, "-m", "dra_driver", "kubelet-plugin", f"--node-name={name}"]
+        command += [
+            f"--backend=simulated:{profile}",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--cdi-dir={cdi_dir}",
+        ]
+        command += [
+            f"--kubelet-plugins-dir={kubelet.plugins_dir}",
+            f"--kubelet-registry-dir={kubelet.registry_dir}",
+        ]
+        plugin = PluginProcess([*command, *flags], directory / "plugin.log").start()
+        self._closing.callback(plugin.stop)
+        node = ClusterNode(name, profile, directory, kubelet, plugin)
+        self.nodes.append(node)
+        return node
+
+    def stop(self) -> None:
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
