@@ -12,6 +12,7 @@ connections are as likely dead and the certificates may have been renewed.
 
 import contextlib
 import json
+import logging
 import socket
 import ssl
 import threading
@@ -49,6 +50,9 @@ _SOCKET_OPTIONS = [
         if hasattr(socket, name)
     ),
 ]
+
+# It warns of each connection above the number kept, which is a busy moment and no trouble.
+logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 
 
 class Transport:
@@ -142,6 +146,7 @@ class Transport:
                 headers,
                 retries=False,
                 redirect=False,
+                assert_same_host=False,  # a plain-HTTP proxy's pool is told of another host
                 timeout=timeout,
                 preload_content=not stream,
             )

@@ -5,6 +5,7 @@ import json
 import os
 import ssl
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from dra_driver.kube.client import Client
 from dra_driver.kube.config import TokenFile, from_kubeconfig, in_cluster
 from dra_driver.kube.errors import UnauthorizedError
 from dra_driver.kube.resources import NODES
-from dra_driver.kube.scripted import ScriptedServer, status
+from dra_driver.kube.scripted import ScriptedServer, Stream, status
 
 
 @pytest.fixture
@@ -246,3 +247,32 @@ def test_a_renewed_client_certificate_is_used_after_a_401(
     client.get(NODES, "n")
     client.close()
     assert len(tls_server.connections) == 2
+
+
+def test_a_proxy_of_the_kubeconfig_is_used(tmp_path: Path) -> None:
+    with ScriptedServer() as proxy:
+        cluster = {"server": "http://api.test", "proxy-url": proxy.url}
+        ask(kubeconfig(tmp_path / "config", cluster, {"token": "t"}))
+    (request,) = proxy.requests
+    assert (request.path, request.headers["host"]) == ("/api/v1/nodes/n", "api.test")
+
+
+def test_stop_ends_a_silent_watch_over_tls(
+    tmp_path: Path, tls_files: Path, tls_server: ScriptedServer
+) -> None:
+    cluster = {"server": tls_server.url, "certificate-authority": str(tls_files / "ca.crt")}
+    user = {
+        "client-certificate": str(tls_files / "client.crt"),
+        "client-key": str(tls_files / "client.key"),
+    }
+    client = Client.connect(kubeconfig(tmp_path / "config", cluster, user))
+    tls_server.answers.append(Stream(hold=True))
+    stop = threading.Event()
+    events = client.watch(NODES, resource_version="1", timeout_seconds=60, stop=stop)
+    thread = threading.Thread(target=lambda: list(events))
+    thread.start()
+    tls_server.wait_for(1)
+    stop.set()
+    thread.join(5)
+    assert not thread.is_alive()
+    client.close()
