@@ -1,5 +1,6 @@
 """Allocating claims on a node: the room's front door."""
 
+import copy
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,12 @@ class Snapshot:
         self._classes = {str(one["metadata"]["name"]): one for one in classes}
         self._allocated = Allocated(allocated)
         self._matcher = Matcher()
+
+    def with_allocated(self, allocated: Iterable[Mapping[str, Any]]) -> "Snapshot":
+        """The same slices and classes with other allocated claims; answers of selectors are shared."""
+        other = copy.copy(self)
+        other._allocated = Allocated(allocated)  # noqa: SLF001 - another of ourselves
+        return other
 
     def allocate(
         self, claims: Sequence[Mapping[str, Any]], *, node: Mapping[str, Any], timeout: float = TIMEOUT
