@@ -1,0 +1,213 @@
+"""Pages say what is so: links lead somewhere, examples are valid, names exist."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dra_driver.devices.build import build_devices
+from dra_driver.inventory.faults import read_faults
+from dra_driver.inventory.profile import load_profile, profile_names
+from dra_driver.inventory.simulated import SimulatedBackend
+from dra_driver.node import pages as generated
+from dra_driver.node.flags import FLAGS
+from dra_driver.resource.validation import validate
+from dra_driver.selectors import compile_selector, device_value, selector
+
+ROOT = Path(__file__).parents[3]
+OTHERS_FLAGS = {"--build-arg", "--gpu-reset"}  # of podman and nvidia-smi
+OTHERS_VARIABLES = {"NVIDIA_VISIBLE_DEVICES", "KUBERNETES_SERVICE_HOST"}
+# What stands in the page where the program fills in a value.
+FILLED_IN = {
+    "--node-name (or NODE_NAME)": "--... (or ...)",
+    "libnvidia-ml.so.1 was": "... was",
+    "for 10 s": "for ... s",
+    "allows 107": "allows ...",
+    "expected resource.nvidia.com/v1beta1": "expected ...",
+    "expected GpuConfig or MigDeviceConfig": "expected ...",
+    "a GpuConfig cannot": "a ... cannot",
+    "of type mig": "of type ...",
+    "cannot get ResourceClaim ...": "cannot ...",
+    "cannot ... ResourceSlice ...": "cannot ...",
+    " (403)": "...",
+    "is held by claim ...": "is held by ...",
+    "of the same GPU is held by": "of the same GPU... is held by",
+    "held by claim": "held by",
+    "/dev/... does not exist": "... not exist",
+    ".../checkpoint.json of": "... of",
+    "unrecognized arguments: ...": "...",  # argparse's
+    "'...'": "...",
+}
+
+
+def test_every_link_leads_to_a_file_and_a_heading_that_exist(pages: Any, page: Any) -> None:
+    broken = []
+    for source in pages:
+        for target in re.findall(r"\]\(([^)\s]+)\)", source.prose):
+            path, _, anchor = target.partition("#")
+            file = (source.path.parent / path).resolve() if path else source.path
+            known = page.get(str(file.relative_to(ROOT)))
+            if not file.exists() or (anchor and (known is None or anchor not in known.anchors)):
+                broken.append(f"{source.name}: {target}")
+
+    assert [] == broken
+
+
+def test_every_page_is_in_the_index(pages: Any, page: Any) -> None:
+    index = page["docs/README.md"].text
+
+    missing = [p.name for p in pages if p.path.is_relative_to(ROOT / "docs") and p.path.name not in index]
+
+    assert [] == [name for name in missing if name != "docs/README.md"]
+
+
+def test_every_resource_object_would_be_accepted_by_an_api_server(pages: Any) -> None:
+    objects = [
+        (source.name, document)
+        for source in pages
+        for document in source.documents()
+        if str(document.get("apiVersion", "")).startswith("resource.k8s.io/")
+    ]
+
+    problems = [
+        (name, document["metadata"]["name"], str(problem))
+        for name, document in objects
+        for problem in validate(document, compile_selector=compile_selector)
+    ]
+
+    assert [] == problems
+    assert len(objects) > 10
+
+
+@pytest.mark.parametrize("profile", profile_names())
+def test_no_selector_of_an_example_fails_on_a_gpu_of_any_simulated_node(pages: Any, profile: str) -> None:
+    inventory = SimulatedBackend(load_profile(profile), "n1").scan()
+    gpus = [device_value("gpu.nvidia.com", device.as_dict()) for device in build_devices(inventory)]
+    expressions = [
+        e for source in pages for d in source.documents() for e in _expressions(d, "gpu.nvidia.com")
+    ]
+
+    answers = {selector(expression).matches(gpu) for expression in expressions for gpu in gpus}
+
+    assert answers <= {True, False}
+    assert expressions
+
+
+def _expressions(node: Any, device_class: str) -> list[str]:
+    """Selectors of the requests for a class."""
+    if isinstance(node, list):
+        return [found for item in node for found in _expressions(item, device_class)]
+    if not isinstance(node, dict):
+        return []
+    if node.get("deviceClassName") == device_class:
+        return [s["cel"]["expression"] for s in node.get("selectors", ())]
+    return [found for value in node.values() for found in _expressions(value, device_class)]
+
+
+def test_the_profiles_and_faults_that_are_shown_can_be_read(page: Any, tmp_path: Path) -> None:
+    blocks = page["docs/simulated-nodes.md"].blocks("yaml")
+    path = tmp_path / "node.yaml"
+    gpus, faults = [], []
+    for block in blocks:
+        path.write_text(block)
+        if "driver:" in block:
+            gpus.append(len(load_profile(path).gpus))
+        else:
+            faults.append(len(read_faults(path).gpus))
+
+    assert ([1, 1], [2]) == (gpus, faults)
+
+
+def test_the_page_of_simulated_nodes_names_every_profile(page: Any) -> None:
+    assert set(profile_names()) <= set(page["docs/simulated-nodes.md"].codes)
+
+
+def test_every_flag_and_variable_that_is_named_exists(pages: Any) -> None:
+    flags = {f"--{name}" for flag in FLAGS for name in (flag.name, *flag.aliases)}
+    flags |= set(re.findall(r"--[a-z-]+", _output("demo", "--help"))) | OTHERS_FLAGS
+    variables = {flag.name.replace("-", "_").upper() for flag in FLAGS} | OTHERS_VARIABLES
+    variables |= {variable for flag in FLAGS for variable in flag.variables}
+
+    named = {flag for source in pages for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", source.text)}
+    set_ = {code for source in pages for code in source.codes if re.fullmatch(r"[A-Z]+(_[A-Z]+)+", code)}
+
+    assert (set(), set()) == (named - flags, set_ - variables)
+
+
+def test_every_command_that_is_named_exists(pages: Any) -> None:
+    commands = set(re.findall(r"^  ([a-z-]+) ", _output("--help"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+    named = [code for source in pages for code in (*source.codes, *source.blocks("sh"))]
+    used = {command for code in named for command in re.findall(r"^dra-driver ([a-z][a-z-]*)", code)}
+    made = {target for code in named for target in re.findall(r"^make ([a-z]+)", code)}
+
+    assert (set(), set()) == (used - commands, made - targets)
+    assert {"kubelet-plugin", "profiles"} <= used
+
+
+def _output(*arguments: str) -> str:
+    command = [sys.executable, "-m", "dra_driver", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "The Pod is scheduled and does not start",
+        "The plugin is not ready",
+        "The plugin does not start",
+        "No GPUs on a node that has some",
+        "Slices lack something",
+    ],
+)
+def test_the_texts_of_the_troubleshooting_page_are_the_programs(page: Any, heading: str) -> None:
+    said = _texts(ROOT / "dra_driver")
+
+    quoted = page["docs/troubleshooting.md"].table_column(heading)
+    foreign = [(text, part) for text in quoted for part in _parts(text) if part not in said]
+
+    assert [] == foreign
+    assert quoted
+
+
+def _parts(text: str) -> list[str]:
+    """The pieces of a quoted text between the values that the program fills in."""
+    for shown, written in FILLED_IN.items():
+        text = text.replace(shown, written)
+    return [part for piece in text.split("...") if len(part := piece.strip(" ,:;()")) > 3]
+
+
+def _texts(package: Path) -> str:
+    """All literal texts of the package, those of one expression joined as Python joins them."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in package.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    return "\n".join(node.value for node in nodes if isinstance(node.value, str))
+
+
+def test_the_operations_page_shows_log_events_that_exist(page: Any) -> None:
+    said = _texts(ROOT / "dra_driver")
+    rows = [line for line in page["docs/operations.md"].text.splitlines() if line.startswith("| **")]
+
+    events = [code for row in rows for code in re.findall(r"`([^`]+)`", row.rsplit(" | ", 1)[-1])]
+    foreign = [(text, part) for text in events for part in _parts(text) if part not in said]
+
+    assert [] == [item for item in foreign if not item[0].startswith(("dra_driver_", "it is of version N"))]
+    assert events
+
+
+def test_the_reference_pages_are_what_the_program_says(page: Any) -> None:
+    assert generated.render_flags() == page["docs/reference/flags.md"].text
+    assert generated.render_metrics() == page["docs/reference/metrics.md"].text
+
+
+def test_every_metric_that_is_named_exists(pages: Any) -> None:
+    reference = generated.render_metrics()
+
+    named = {code for p in pages for code in p.codes if code.startswith("dra_driver_")}
+
+    assert set() == {code for code in named if f"`{code.split(' ')[0].split('{')[0]}`" not in reference}
