@@ -10,7 +10,7 @@ from typing import Any
 
 from dra_driver.cel import ast, operators
 from dra_driver.cel.access import index, index_optional, map_key, select, select_optional, select_present
-from dra_driver.cel.budget import Frame
+from dra_driver.cel.budget import DEFAULT_BUDGET, Frame
 from dra_driver.cel.dispatch import call_one, dispatch
 from dra_driver.cel.errors import EvaluationError, LimitError
 from dra_driver.cel.loops import LOOPS, Loop
@@ -91,7 +91,9 @@ class Compiler:
             args.insert(0, self.compile(node.target))
         static = [*([node.target] if node.target else []), *node.args]
         if len(node.overloads) == 1 and not any(arg.type.open for arg in static):
-            return call_one(node.overloads[0], args)
+            step = call_one(node.overloads[0], args)
+            constant = all(isinstance(arg, ast.Literal) for arg in static)
+            return _constant(step) if constant and not node.overloads[0].metered else step
         return dispatch(name, node.overloads, args)
 
     def list_literal(self, node: ast.ListLiteral) -> Step:
@@ -178,6 +180,15 @@ class _Failed:
 
     def __init__(self, error: EvaluationError) -> None:
         self.error = error
+
+
+def _constant(step: Step) -> Step:
+    """A call of constants, such as quantity("40Gi"): computed once, though it fails only when evaluated."""
+    try:
+        value = step([DEFAULT_BUDGET])
+    except EvaluationError:
+        return step
+    return lambda _: value
 
 
 def _read_bound(slot: int) -> Step:

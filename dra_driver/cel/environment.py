@@ -9,6 +9,7 @@ from dra_driver.cel import ast
 from dra_driver.cel.budget import DEFAULT_BUDGET
 from dra_driver.cel.checker import Checker
 from dra_driver.cel.compiler import Compiler, Step
+from dra_driver.cel.constants import failures
 from dra_driver.cel.declarations import Library, Overload
 from dra_driver.cel.errors import CompileError, Issue, LimitError
 from dra_driver.cel.parser import parse
@@ -88,6 +89,8 @@ class Environment:
         checker.check(tree)
         if not checker.issues:
             checker.issues += validate(tree)
+        if not checker.issues:
+            checker.issues += failures(tree)
         if checker.issues:
             raise CompileError(checker.issues, source)
         names = tuple(self._variables)

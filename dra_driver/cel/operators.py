@@ -164,7 +164,7 @@ def equals(frame: Frame, left: Any, right: Any) -> bool:
         return left is right
     if kind is other:
         if kind is list:
-            charge(frame, 1 + len(left))
+            charge(frame, 2 + 2 * len(left))
             return len(left) == len(right) and all(
                 equals(frame, a, b) for a, b in zip(left, right, strict=True)
             )
@@ -175,7 +175,7 @@ def equals(frame: Frame, left: Any, right: Any) -> bool:
         if not isinstance(left, dict):
             return bool(left == right)
     if isinstance(left, dict) and isinstance(right, dict):
-        charge(frame, 1 + len(left))
+        charge(frame, 2 + 2 * len(left))
         if len(left) != len(right):
             return False
         for key, value in left.items():

@@ -16,7 +16,7 @@ from dra_driver.cel.grammar import parser
 from dra_driver.cel.macros import expand
 from dra_driver.cel.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT, Type
 
-MAX_NESTING = 100  # cel-go gives up at 250; the closures of an expression need stack for each level
+MAX_NESTING = 250  # as cel-go; what needs more of Python's stack than there is, is refused as well
 
 _RESERVED = frozenset(
     {

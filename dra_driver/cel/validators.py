@@ -1,6 +1,7 @@
 """Checks on the typed tree that Kubernetes adds to the type check: literals that can never work.
 
-Constant durations, timestamps and regular expressions must parse, and the elements of a list or map literal must
+Constant durations, timestamps and regular expressions must parse, constant templates of string.format() must fit
+their arguments, and the elements of a list or map literal must
 be of one type (cel-go alone would make them dyn), except inside string.format().
 """
 
@@ -10,6 +11,7 @@ from typing import Any
 from dra_driver.cel import ast
 from dra_driver.cel.errors import EvaluationError, Issue
 from dra_driver.cel.library import regex, time
+from dra_driver.cel.library.formatting import check_format
 from dra_driver.cel.types import Type, equivalent, is_optional
 
 _CONSTANTS: dict[str, Callable[[Any], object]] = {
@@ -28,6 +30,7 @@ def _walk(node: ast.Node, *, exempt: bool) -> Iterator[Issue]:
     match node:
         case ast.Call():
             yield from _constant_argument(node)
+            yield from _format_call(node)
             exempt = exempt or node.function == "format"
         case ast.ListLiteral() if not exempt:
             yield from _one_type(
@@ -71,6 +74,17 @@ def _constant_argument(node: ast.Call) -> Iterator[Issue]:
         parse(argument.value)
     except EvaluationError:
         yield Issue(argument.line, argument.column, f"invalid {node.function} argument")
+
+
+def _format_call(node: ast.Call) -> Iterator[Issue]:
+    """string.format() of a constant template with a list literal."""
+    if node.function != "format" or node.target is None or len(node.args) != 1:
+        return
+    template, args = node.target, node.args[0]
+    if isinstance(template, ast.Literal) and isinstance(args, ast.ListLiteral) and not args.optional:
+        wrong = check_format(template.value, [item.type for item in args.items])
+        if wrong is not None:
+            yield Issue(node.line, node.column, wrong)
 
 
 def children(node: ast.Node) -> Iterator[ast.Node]:

@@ -1,74 +1,117 @@
-"""What string.format() makes of its verbs: %s %d %f %e %b %o %x %X and %%."""
+"""What string.format() makes of its verbs: %s %d %f %e %b %o %x %X and %%.
 
+Version 2 of the strings extension writes numbers as its default locale, en_US, does: %f groups thousands, and %e
+writes a mantissa, a multiplication sign and a power of ten. A constant template whose arguments are a list literal is checked at compile time.
+"""
+
+import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from dra_driver.cel.budget import Frame, charge
 from dra_driver.cel.errors import EvaluationError
 from dra_driver.cel.library.standard import text_of_double
 from dra_driver.cel.library.time import text_of_duration, text_of_timestamp
+from dra_driver.cel.types import BOOL, BYTES, DOUBLE, INT, STRING, UINT, Type
 from dra_driver.cel.values import Duration, Timestamp, TypeValue, UInt, type_name
 
 _VERB = re.compile(r"%(?:\.(\d+))?(.?)", re.DOTALL)
+_VERBS = frozenset("sdfebxXo")
 _MAX_PRECISION = 1000
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_TYPES: dict[str, tuple[Type, ...]] = {
+    "d": (INT, UINT),
+    "f": (DOUBLE, STRING),
+    "e": (DOUBLE, STRING),
+    "b": (INT, UINT, BOOL),
+    "o": (INT, UINT),
+    "x": (INT, UINT, STRING, BYTES),
+    "X": (INT, UINT, STRING, BYTES),
+}
 
 
 def format_string(frame: Frame, template: str, args: list[Any]) -> str:
     """The template with each verb replaced by its argument, in order."""
-    remaining = iter(args)
+    position = 0
 
     def replace(match: re.Match[str]) -> str:
+        nonlocal position
         precision, verb = match.groups()
         if verb == "%":
             return "%"
-        if verb not in "sdfebxXo" or not verb:
-            raise EvaluationError(f'unrecognized formatting clause "{verb}"', name="format")
-        try:
-            argument = next(remaining)
-        except StopIteration:
-            raise EvaluationError("index out of range in format string", name="format") from None
-        text = _text(frame, verb, None if precision is None else int(precision[:5]), argument)
+        if verb not in _VERBS:
+            raise _error(f'unrecognized formatting clause "{verb}"')
+        if position >= len(args):
+            raise _error(f"index {position} out of range")
+        text = _text(frame, verb, None if precision is None else int(precision[:5]), args[position])
+        position += 1
         charge(frame, 1 + len(text) // 10)
         return text
 
     return _VERB.sub(replace, template)
 
 
+def check_format(template: str, args: Sequence[Type]) -> str | None:
+    """What is wrong with a constant template for arguments of these types; None where nothing is."""
+    position = 0
+    for precision, verb in _VERB.findall(template):
+        if verb == "%":
+            continue
+        if verb not in _VERBS:
+            return f'could not parse formatting clause: unrecognized formatting clause "{verb}"'
+        if precision and int(precision[:5]) > _MAX_PRECISION:
+            return "precision of a formatting clause is too large"
+        if position >= len(args):
+            return f"index {position} out of range"
+        kind = args[position]
+        if verb in _TYPES and not kind.is_dynamic and kind not in _TYPES[verb]:
+            return f"error during formatting: %{verb} cannot be used on {kind}"
+        position += 1
+    if position < len(args):
+        return f"too many arguments supplied to string.format call (expected {position}, got {len(args)})"
+    return None
+
+
+def _error(message: str) -> EvaluationError:
+    return EvaluationError(message, name="format")
+
+
+def _unfit(verb: str, value: Any) -> EvaluationError:
+    return _error(f"error during formatting: %{verb} cannot be used on {type_name(value)}")
+
+
 def _text(frame: Frame, verb: str, precision: int | None, value: Any) -> str:
     if precision is not None and precision > _MAX_PRECISION:
-        raise EvaluationError("precision of a formatting clause is too large", name="format")
+        raise _error("precision of a formatting clause is too large")
     if verb == "s":
         return _string(frame, value, quoted=False)
     if verb in "fe":
         return _float(verb, 6 if precision is None else precision, value)
-    if verb == "d":
-        if type(value) in {int, UInt}:
-            return str(int(value))
-        if type(value) is float:
-            return text_of_double(value)
-    elif verb in "xX" and type(value) in {str, bytes}:
+    kind = type(value)
+    if verb in "xX" and kind in {str, bytes}:
         digits = (value.encode() if isinstance(value, str) else value).hex()
         return digits.upper() if verb == "X" else digits
-    elif type(value) in {int, UInt} or (verb == "b" and type(value) is bool):
+    if kind in {int, UInt} or (verb == "b" and kind is bool):
         return format(int(value), verb)
-    raise EvaluationError(f"no formatting function for %{verb} of type {type_name(value)}", name="format")
+    raise _unfit(verb, value)
 
 
 def _float(verb: str, precision: int, value: Any) -> str:
-    if type(value) not in {float, int, UInt}:
-        if value not in ("NaN", "Infinity", "-Infinity"):
-            raise EvaluationError(
-                f"no formatting function for %{verb} of type {type_name(value)}", name="format"
-            )
+    if value in ("NaN", "Infinity", "-Infinity"):
         value = float(value)
-    value = float(value)
-    if value != value or value in {float("inf"), float("-inf")}:  # noqa: PLR0124 - NaN
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    return format(value, f".{precision}{verb}")
+    if type(value) is not float:
+        raise _unfit(verb, value)
+    if math.isnan(value) or math.isinf(value):
+        return {"nan": "NaN", "inf": "∞", "-inf": "-∞"}[str(value)]
+    if verb == "f":
+        return format(value, f",.{precision}f")
+    mantissa, _, exponent = format(value, f".{precision}e").partition("e")
+    return f"{mantissa}\u202f\u00d7\u202f10{exponent.removeprefix('+').translate(_SUPERSCRIPTS)}"
 
 
 def _string(frame: Frame, value: Any, *, quoted: bool) -> str:
-    charge(frame, 1)
+    charge(frame, 3)
     match value:
         case str():
             return f'"{value}"' if quoted else value
@@ -97,4 +140,4 @@ def _string(frame: Frame, value: Any, *, quoted: bool) -> str:
             )
             return "{" + ", ".join(f"{key}: {item}" for key, item in pairs) + "}"
         case _:
-            raise EvaluationError(f"no formatting function for %s of type {type_name(value)}", name="format")
+            raise _unfit("s", value)

@@ -12,7 +12,7 @@ from dra_driver.cel.declarations import Library, function, method
 from dra_driver.cel.errors import EvaluationError
 from dra_driver.cel.operators import no_overload
 from dra_driver.cel.types import BOOL, DOUBLE, INT, STRING, opaque
-from dra_driver.cel.values import INT_MAX, INT_MIN, Opaque
+from dra_driver.cel.values import INT_MAX, Opaque
 from dra_driver.quantity import Format
 from dra_driver.quantity import Quantity as Amount
 
@@ -53,7 +53,8 @@ class Quantity(Opaque):
 
     @property
     def is_integer(self) -> bool:
-        return self.scale is not None and self.scale >= 0 and INT_MIN <= self.nanos // _NANO <= INT_MAX
+        # Amounts are capped at the largest integer, so there it is no longer known to be one.
+        return self.scale is not None and self.scale >= 0 and abs(self.nanos) < INT_MAX * _NANO
 
 
 def _scale(text: str, amount: Amount) -> int | None:

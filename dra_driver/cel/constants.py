@@ -1,0 +1,49 @@
+"""What Kubernetes evaluates when it plans a program, before any device is seen.
+
+Conversions of constants (`int("x")`) and constant patterns of find() and findAll() are computed once, so one that
+fails refuses the expression; everything else that is constant, such as quantity("80GB"), fails only when it is
+evaluated.
+"""
+
+from typing import Any
+
+from dra_driver.cel import ast
+from dra_driver.cel.dispatch import dispatch
+from dra_driver.cel.errors import EvaluationError, Issue
+from dra_driver.cel.library import regex
+from dra_driver.cel.validators import children
+
+_CONVERSIONS = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
+)
+_PATTERNS = frozenset({"find", "findAll"})
+_UNKNOWN = object()
+
+
+def failures(root: ast.Node) -> list[Issue]:
+    """The constants that cannot be computed."""
+    issues: list[Issue] = []
+    _value(root, issues)
+    return issues
+
+
+def _value(node: ast.Node, issues: list[Issue]) -> Any:
+    """The value of a constant node, or _UNKNOWN."""
+    if isinstance(node, ast.Literal):
+        return node.value
+    inner = [_value(child, issues) for child in children(node)]
+    if not isinstance(node, ast.Call):
+        return _UNKNOWN
+    try:
+        if (
+            node.function in _CONVERSIONS
+            and node.target is None
+            and len(inner) == 1
+            and inner[0] is not _UNKNOWN
+        ):
+            return dispatch(node.function, node.overloads, [lambda _: inner[0]])([0])
+        if node.function in _PATTERNS and len(inner) > 1 and isinstance(inner[1], str):
+            regex.compiled(inner[1])
+    except EvaluationError as error:
+        issues.append(Issue(node.line, node.column, f"program instantiation failed: {error}", error.name))
+    return _UNKNOWN
