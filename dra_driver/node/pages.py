@@ -25,7 +25,8 @@ Directories are absolute paths."""
 _METRICS_INTRODUCTION = """\
 `/metrics` of the address in [`--metrics-address`](flags.md), in the Prometheus text format. No label carries a claim, a
 Pod, a namespace or the text of an error, since there is no bound to how many of those there are: which claim failed and
-why is in the Pod's events and in the [log](../operations.md#logs)."""
+why is in the Pod's events and in the [log](../operations.md#logs). Counters and the histogram have a `_created` series
+beside them, the time since when they count."""
 
 
 def render_flags() -> str:
