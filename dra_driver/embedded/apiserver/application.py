@@ -23,6 +23,7 @@ from dra_driver.embedded.apiserver import (
     tables,
     watches,
 )
+from dra_driver.embedded.apiserver.deletion import Deletion, current
 from dra_driver.embedded.apiserver.kinds import POD
 from dra_driver.embedded.apiserver.options import Query, delete_options, flag, number, write_options
 from dra_driver.embedded.apiserver.paths import Target
@@ -74,9 +75,12 @@ def verb(request: Request, target: Target | None) -> str:
 class Application:
     """The API server's answers."""
 
-    def __init__(self, storage: Storage, objects: Registry, address: Callable[[], str]) -> None:
+    def __init__(
+        self, storage: Storage, objects: Registry, deletion: Deletion, address: Callable[[], str]
+    ) -> None:
         self._storage = storage
         self._registry = objects
+        self._deletion = deletion
         self._address = address
 
     def handle(self, request: Request, target: Target | None) -> Answer:
@@ -145,7 +149,7 @@ class Application:
     def _get(self, request: Request, target: Target) -> Answer:
         if target.subresource not in {None, "status"} or (target.subresource and not target.kind.has_status):
             raise status.no_such_resource()
-        return self._object(request, target, self._registry.current(target.kind, target.key))
+        return self._object(request, target, current(self._storage, target.kind, target.key))
 
     def _list(self, request: Request, target: Target) -> Answer:
         query, kind = request.query, target.kind
@@ -261,7 +265,7 @@ class Application:
         if target.subresource == "binding":
             return self._bind(request, target.key, body)
         options = delete_options(request.query, body.get("deleteOptions") or {})
-        self._registry.delete(POD, target.key, options)
+        self._deletion.delete(POD, target.key, options)
         return Answer(_success(201), 201)
 
     def _update(self, request: Request, target: Target) -> Answer:
@@ -301,7 +305,7 @@ class Application:
         if target.subresource is not None:
             raise status.method_not_allowed()
         options = delete_options(request.query, _decoded(request) if request.body else {})
-        stored, gone = self._registry.delete(target.kind, target.key, options)
+        stored, gone = self._deletion.delete(target.kind, target.key, options)
         if gone and not target.kind.returns_deleted:
             resource, uid = target.kind.resource, stored.obj["metadata"]["uid"]
             return Answer(encode(status.success(resource, target.key[1], uid)))
@@ -310,7 +314,7 @@ class Application:
     def _deletecollection(self, request: Request, target: Target) -> Answer:
         options = delete_options(request.query, _decoded(request) if request.body else {})
         selector = self._selector(request, target)
-        deleted = self._registry.delete_collection(target.kind, target.namespace, selector, options)
+        deleted = self._deletion.delete_collection(target.kind, target.namespace, selector, options)
         metadata = {"resourceVersion": str(self._storage.revision)}
         return self._objects(request, target, deleted, metadata)
 

@@ -10,9 +10,9 @@ exist. A namespace that is being deleted is emptied first. One thread looks at e
 import threading
 
 from dra_driver.embedded.apiserver import status
+from dra_driver.embedded.apiserver.deletion import Deletion, owners
 from dra_driver.embedded.apiserver.kinds import KINDS, NAMESPACE, Kind, find
 from dra_driver.embedded.apiserver.options import DeleteOptions
-from dra_driver.embedded.apiserver.registry import Registry, owners
 from dra_driver.embedded.apiserver.storage import Change, Storage, Stored
 
 _NAMESPACED = tuple(kind for kind in KINDS if kind.resource.namespaced)
@@ -21,9 +21,9 @@ _NAMESPACED = tuple(kind for kind in KINDS if kind.resource.namespaced)
 class Collector:
     """Deletes what has lost its owners or its namespace."""
 
-    def __init__(self, storage: Storage, registry: Registry) -> None:
+    def __init__(self, storage: Storage, deletion: Deletion) -> None:
         self._storage = storage
-        self._registry = registry
+        self._deletion = deletion
         self._watch, _, _ = storage.watch(None)
         self._thread = threading.Thread(target=self._run, name="apiserver-collector")
 
@@ -79,13 +79,13 @@ class Collector:
         for stored in left:
             self._delete(stored.kind, stored)
         if not any(self._storage.items(kind, name)[0] for kind in _NAMESPACED):
-            self._registry.modify(NAMESPACE, namespace.key, lambda obj: obj["spec"].pop("finalizers", None))
+            self._deletion.modify(NAMESPACE, namespace.key, lambda obj: obj["spec"].pop("finalizers", None))
 
     def _delete(self, kind: Kind, stored: Stored) -> None:
         if "deletionTimestamp" in stored.obj["metadata"]:
             return
         try:
-            self._registry.delete(kind, stored.key, DeleteOptions(uid=stored.obj["metadata"]["uid"]))
+            self._deletion.delete(kind, stored.key, DeleteOptions(uid=stored.obj["metadata"]["uid"]))
         except status.StatusError as error:
             # Gone, or another object by now; anything else (a webhook's no) will be met again on its next change.
             if error.reason not in {"NotFound", "Conflict", "Forbidden", "InternalError"}:

@@ -46,6 +46,7 @@ class Faults:
         self._storage = storage
         self._lock = threading.Lock()
         self._faults: list[Fault] = []
+        self.taken = threading.Event()  # set once a fault has struck
 
     def add(self, fault: Fault) -> Fault:
         """Put a fault in force; give it to `remove` to end one without a limit."""
@@ -127,6 +128,7 @@ class Faults:
         with self._lock:
             for fault in self._faults:
                 if fault.verb in {None, verb} and fault.resource in {None, plural}:
+                    self.taken.set()
                     if fault.times is not None:
                         fault.times -= 1
                         if fault.times <= 0:

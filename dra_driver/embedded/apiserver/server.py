@@ -22,6 +22,7 @@ from dra_driver.embedded.apiserver import faults, gates, paths, status
 from dra_driver.embedded.apiserver.admission import Admission
 from dra_driver.embedded.apiserver.application import Answer, Application, Request, verb
 from dra_driver.embedded.apiserver.collector import Collector
+from dra_driver.embedded.apiserver.deletion import Deletion
 from dra_driver.embedded.apiserver.faults import BrokenStreamError, Fault, Faults
 from dra_driver.embedded.apiserver.kinds import NAMESPACE
 from dra_driver.embedded.apiserver.options import WriteOptions
@@ -31,6 +32,7 @@ from dra_driver.embedded.apiserver.store import Store
 
 log = structlog.get_logger(__name__)
 
+_LAST_ANSWER_SECONDS = 2.0  # that a client may take to read its answer when the server stops
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -51,17 +53,19 @@ class ApiServer:
         a `token`, requests without it get 401.
         """
         storage = Storage(kept_events)
-        registry = Registry(storage, Admission(storage), frozenset(disabled_features))
+        admission = Admission(storage)
+        registry = Registry(storage, admission, frozenset(disabled_features))
+        deletion = Deletion(storage, admission)
         for name in _NAMESPACES:
             body = {"metadata": {"name": name}}
             registry.create(NAMESPACE, "v1", "", body, WriteOptions(manager="kube-apiserver"))
-        self.store = Store(storage, registry)
+        self.store = Store(storage, registry, deletion)
         self.faults = Faults(storage)
         self.token = token
         self.stopping = threading.Event()
-        self.application = Application(storage, registry, lambda: self.url.removeprefix("http://"))
+        self.application = Application(storage, registry, deletion, lambda: self.url.removeprefix("http://"))
         self._storage = storage
-        self._collector = Collector(storage, registry)
+        self._collector = Collector(storage, deletion)
         self._http = _HttpServer(self, port)
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), name="apiserver")
@@ -78,7 +82,7 @@ class ApiServer:
             self._http.shutdown()
             self._thread.join()
         self._storage.close()
-        self._http.drop_connections()
+        self._http.end_connections()
         self._http.server_close()
         self._collector.stop()
 
@@ -108,7 +112,7 @@ class _HttpServer(ThreadingHTTPServer):
 
     def __init__(self, api: ApiServer, port: int) -> None:
         self.api = api
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._connections: set[socket.socket] = set()
         super().__init__(("127.0.0.1", port), _Handler)
 
@@ -117,28 +121,31 @@ class _HttpServer(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
+        with self._changed:
             self._connections.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        with self._lock:
+        with self._changed:
             self._connections.discard(request)
+            self._changed.notify_all()
         super().shutdown_request(request)
 
-    def drop_connections(self) -> None:
-        with self._lock:
-            for connection in self._connections:
-                close_both_ways(connection)
+    def end_connections(self) -> None:
+        """Let answers under way be finished, then close what is left."""
+        with self._changed:
+            for how in (socket.SHUT_RD, socket.SHUT_RDWR):
+                for connection in self._connections:
+                    _shut(connection, how)
+                self._changed.wait_for(lambda: not self._connections, _LAST_ANSWER_SECONDS)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's signature
         log.error("request handler failed", err=repr(sys.exc_info()[1]))
 
 
-def close_both_ways(connection: socket.socket) -> None:
-    """Wake whoever reads from, or writes to, `connection`."""
+def _shut(connection: socket.socket, how: int) -> None:
     try:
-        connection.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(how)
     except OSError:
         log.debug("connection was closed already")
 

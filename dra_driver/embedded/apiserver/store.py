@@ -6,6 +6,7 @@ Objects that go in and come out are the caller's own. Refusals are StatusError.
 from typing import Any
 
 from dra_driver.embedded.apiserver import selectors
+from dra_driver.embedded.apiserver.deletion import Deletion, current
 from dra_driver.embedded.apiserver.kinds import Kind, find
 from dra_driver.embedded.apiserver.options import DeleteOptions, WriteOptions
 from dra_driver.embedded.apiserver.registry import MERGE_PATCH, Registry
@@ -18,9 +19,10 @@ Object = dict[str, Any]
 class Store:
     """Objects by resource; thread-safe."""
 
-    def __init__(self, storage: Storage, registry: Registry) -> None:
+    def __init__(self, storage: Storage, registry: Registry, deletion: Deletion) -> None:
         self._storage = storage
         self._registry = registry
+        self._deletion = deletion
 
     @property
     def revision(self) -> int:
@@ -28,7 +30,7 @@ class Store:
         return self._storage.revision
 
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
-        return self._registry.current(_kind(resource), (namespace or "", name)).copy(resource.version)
+        return current(self._storage, _kind(resource), (namespace or "", name)).copy(resource.version)
 
     def list(
         self,
@@ -92,7 +94,7 @@ class Store:
         grace_period_seconds: int | None = None,
     ) -> None:
         options = DeleteOptions(grace_period_seconds, uid, resource_version)
-        self._registry.delete(_kind(resource), (namespace or "", name), options)
+        self._deletion.delete(_kind(resource), (namespace or "", name), options)
 
     def bind(self, name: str, node: str, *, namespace: str) -> None:
         """Assign a Pod to a node."""

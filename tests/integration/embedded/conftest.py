@@ -64,7 +64,7 @@ def pod() -> Callable[..., Object]:
 
 
 @pytest.fixture
-def slice_of(server: ApiServer) -> Callable[..., Object]:
+def slice_of() -> Callable[..., Object]:
     def make(name: str = "s", node: str = "node-a", **spec: Any) -> Object:
         return {
             "apiVersion": "resource.k8s.io/v1",

@@ -1,0 +1,168 @@
+"""Validating webhooks: registered as objects, called over HTTP and HTTPS."""
+
+import base64
+import json
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dra_driver.embedded.apiserver.kinds import WEBHOOKS
+from dra_driver.kube.client import Client
+from dra_driver.kube.errors import ForbiddenError, InvalidError, ServerError
+from dra_driver.kube.resources import NODES, RESOURCE_CLAIMS
+
+Object = dict[str, Any]
+Make = Callable[..., Object]
+
+
+class Webhook:
+    """A webhook server: `response` is what it answers with, `seen` what it was asked."""
+
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self.response: Object = {"allowed": True}
+        self.seen: list[Object] = []
+        webhook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                webhook.seen.append(review["request"])
+                response = {"uid": review["request"]["uid"], **webhook.response}
+                body = json.dumps({**review, "response": response}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if context:
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"{'https' if context else 'http'}://127.0.0.1:{self.server.server_address[1]}/validate"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def webhook() -> Iterator[Webhook]:
+    webhook = Webhook()
+    yield webhook
+    webhook.close()
+
+
+def configuration(url: str, **changes: Any) -> Object:
+    rule = {
+        "operations": ["CREATE", "UPDATE"],
+        "apiGroups": ["resource.k8s.io"],
+        "apiVersions": ["v1"],
+        "resources": ["resourceclaims"],
+    }
+    hook = {
+        "name": "claims.gpu.nvidia.com",
+        "clientConfig": {"url": url},
+        "rules": [rule],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {"metadata": {"name": "gpu"}, "webhooks": [{**hook, **changes}]}
+
+
+def test_a_webhook_is_asked_with_the_object_and_its_predecessor(
+    client: Client, webhook: Webhook, claim: Make
+) -> None:
+    client.create(WEBHOOKS, configuration(webhook.url))
+
+    client.create(RESOURCE_CLAIMS, claim())
+    client.patch(RESOURCE_CLAIMS, "c", {"metadata": {"labels": {"a": "b"}}}, namespace="team")
+    client.create(NODES, {"metadata": {"name": "not-asked"}})
+
+    created, updated = webhook.seen
+    assert (created["operation"], created["namespace"], created["name"]) == ("CREATE", "team", "c")
+    assert created["resource"] == {"group": "resource.k8s.io", "version": "v1", "resource": "resourceclaims"}
+    assert created["object"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 1
+    assert created["oldObject"] is None
+    assert updated["oldObject"]["metadata"].get("labels") is None
+    assert updated["object"]["metadata"]["labels"] == {"a": "b"}
+
+
+def test_a_webhooks_no_is_the_answer(client: Client, webhook: Webhook, claim: Make) -> None:
+    client.create(WEBHOOKS, configuration(webhook.url))
+    webhook.response = {"allowed": False, "status": {"message": "count is too large", "code": 403}}
+
+    with pytest.raises(ForbiddenError) as caught:
+        client.create(RESOURCE_CLAIMS, claim())
+
+    text = 'admission webhook "claims.gpu.nvidia.com" denied the request: count is too large'
+    assert text in str(caught.value)
+    assert client.list(RESOURCE_CLAIMS)["items"] == []
+
+
+def test_a_webhook_that_is_away_refuses_or_is_ignored_as_it_says(client: Client, claim: Make) -> None:
+    client.create(WEBHOOKS, configuration("http://127.0.0.1:1/"))
+
+    with pytest.raises(ServerError, match="failed calling webhook"):
+        client.create(RESOURCE_CLAIMS, claim())
+    ignored = configuration("http://127.0.0.1:1/", failurePolicy="Ignore")["webhooks"]
+    client.patch(WEBHOOKS, "gpu", {"webhooks": ignored})
+    assert client.create(RESOURCE_CLAIMS, claim())
+
+
+def test_namespaces_and_objects_are_selected_by_label(client: Client, webhook: Webhook, claim: Make) -> None:
+    elsewhere = {"matchLabels": {"kubernetes.io/metadata.name": "other"}}
+    labelled = {"matchExpressions": [{"key": "checked", "operator": "Exists"}]}
+    client.create(WEBHOOKS, configuration(webhook.url, namespaceSelector=elsewhere))
+    client.create(RESOURCE_CLAIMS, claim("a"))
+    assert webhook.seen == []
+
+    client.patch(
+        WEBHOOKS, "gpu", {"webhooks": configuration(webhook.url, objectSelector=labelled)["webhooks"]}
+    )
+    client.create(RESOURCE_CLAIMS, claim("b"))
+    client.create(RESOURCE_CLAIMS, claim("c", labels={"checked": "yes"}))
+    assert [request["name"] for request in webhook.seen] == ["c"]
+
+
+def test_what_cannot_be_done_is_refused_at_registration(client: Client) -> None:
+    service = {"service": {"namespace": "n", "name": "s"}}
+
+    with pytest.raises(InvalidError, match="calls webhooks by URL only"):
+        client.create(WEBHOOKS, configuration("", clientConfig=service))
+    conditions = [{"name": "x", "expression": "true"}]
+    with pytest.raises(InvalidError, match="does not evaluate match conditions"):
+        client.create(WEBHOOKS, configuration("http://x/", matchConditions=conditions))
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+def test_a_tls_webhook_is_checked_against_its_ca_bundle(client: Client, claim: Make, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    request = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    request += ["-nodes", "-days", "1", "-subj", "/CN=webhook", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*request, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    webhook = Webhook(context)
+    try:
+        bundle = base64.b64encode(certificate.read_bytes()).decode()
+        trusted = {"url": webhook.url, "caBundle": bundle}
+        client.create(WEBHOOKS, configuration("", clientConfig=trusted))
+        client.create(RESOURCE_CLAIMS, claim("trusted"))
+        client.patch(WEBHOOKS, "gpu", {"webhooks": configuration(webhook.url)["webhooks"]})
+        with pytest.raises(ServerError, match="certificate verify failed"):
+            client.create(RESOURCE_CLAIMS, claim("untrusted"))
+    finally:
+        webhook.close()
+    assert [request["name"] for request in webhook.seen] == ["trusted"]

@@ -1,0 +1,127 @@
+"""What goes without being deleted itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dra_driver.embedded.apiserver import ApiServer
+from dra_driver.kube.client import Client
+from dra_driver.kube.errors import ForbiddenError, NotFoundError
+from dra_driver.kube.resources import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+
+Object = dict[str, Any]
+Make = Callable[..., Object]
+
+
+def gone(obj: Object | None) -> bool:
+    return obj is None
+
+
+def owned_by(kind: str, owner: Object, uid: str | None = None) -> Object:
+    metadata = owner["metadata"]
+    reference = {"apiVersion": "v1", "kind": kind, "name": metadata["name"], "uid": uid or metadata["uid"]}
+    return {"ownerReferences": [reference]}
+
+
+def test_a_nodes_slices_go_with_it(
+    client: Client, slice_of: Make, node: Object, until: Callable[..., Any]
+) -> None:
+    body = slice_of()
+    body["metadata"] |= owned_by("Node", node)
+    client.create(RESOURCE_SLICES, body)
+
+    client.delete(NODES, "node-a")
+
+    assert until(RESOURCE_SLICES, "s", gone) is None
+
+
+def test_a_slice_of_a_node_that_was_made_again_goes(
+    client: Client, slice_of: Make, node: Object, until: Callable[..., Any]
+) -> None:
+    body = slice_of()
+    body["metadata"] |= owned_by("Node", node, uid="of-the-old-node")
+    client.create(RESOURCE_SLICES, body)
+
+    assert until(RESOURCE_SLICES, "s", gone) is None
+
+
+def test_an_object_with_another_owner_left_stays(
+    server: ApiServer, client: Client, slice_of: Make, node: Object, until: Callable[..., Any]
+) -> None:
+    other = client.create(NODES, {"metadata": {"name": "node-b"}})
+    both = owned_by("Node", node)["ownerReferences"] + owned_by("Node", other)["ownerReferences"]
+    kept, dropped = slice_of("kept"), slice_of("dropped")
+    kept["metadata"]["ownerReferences"] = both
+    dropped["metadata"] |= owned_by("Node", node)
+    client.create(RESOURCE_SLICES, kept)
+    client.create(RESOURCE_SLICES, dropped)
+
+    client.delete(NODES, "node-a")
+    until(RESOURCE_SLICES, "dropped", gone)
+
+    assert client.get(RESOURCE_SLICES, "kept")
+
+
+def test_an_owner_of_a_kind_that_is_not_served_is_taken_to_exist(
+    client: Client, pod: Make, claim: Make, until: Callable[..., Any]
+) -> None:
+    body, ghost = claim("kept"), claim("ghost")
+    body["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "some-uid"}
+    ]
+    ghost["metadata"]["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "some-uid"}
+    ]
+    client.create(RESOURCE_CLAIMS, body)
+    client.create(RESOURCE_CLAIMS, ghost)
+
+    until(RESOURCE_CLAIMS, "ghost", gone)
+
+    assert client.get(RESOURCE_CLAIMS, "kept", "team")
+
+
+def test_a_claim_goes_with_its_pod(client: Client, pod: Make, claim: Make, until: Callable[..., Any]) -> None:
+    owner = client.create(PODS, pod())
+    client.create(RESOURCE_CLAIMS, claim(**owned_by("Pod", owner)))
+
+    client.delete(PODS, "p", namespace="team")
+
+    assert until(RESOURCE_CLAIMS, "c", gone) is None
+
+
+def test_nothing_is_created_in_a_namespace_that_is_not_there(client: Client, claim: Make) -> None:
+    with pytest.raises(NotFoundError, match='namespaces "nowhere" not found'):
+        client.create(RESOURCE_CLAIMS, claim(namespace="nowhere"))
+
+
+def test_a_namespace_takes_its_content_along(
+    client: Client, claim: Make, pod: Make, until: Callable[..., Any]
+) -> None:
+    client.create(RESOURCE_CLAIMS, claim())
+    client.create(PODS, pod())
+
+    client.delete(NAMESPACES, "team")
+
+    assert until(NAMESPACES, "team", gone) is None
+    assert client.list(RESOURCE_CLAIMS)["items"] == []
+    assert client.list(PODS)["items"] == []
+
+
+def test_a_namespace_that_ends_waits_for_finalizers_and_takes_nothing_new(
+    client: Client, claim: Make, until: Callable[..., Any]
+) -> None:
+    client.create(RESOURCE_CLAIMS, claim(finalizers=["example.com/hold"]))
+
+    client.delete(NAMESPACES, "team")
+
+    assert client.get(NAMESPACES, "team")["status"] == {"phase": "Terminating"}
+    with pytest.raises(ForbiddenError, match="because it is being terminated"):
+        client.create(RESOURCE_CLAIMS, claim("new"))
+    client.patch(RESOURCE_CLAIMS, "c", {"metadata": {"finalizers": None}}, namespace="team")
+    assert until(NAMESPACES, "team", gone) is None
+
+
+def test_the_default_namespace_stays(client: Client) -> None:
+    with pytest.raises(ForbiddenError, match="this namespace may not be deleted"):
+        client.delete(NAMESPACES, "default")
