@@ -11,5 +11,19 @@ class KubeletError(DriverError):
     """A Pod or a plugin cannot be brought to its wanted state now; it is tried again with back-off."""
 
 
-class CreateContainerError(KubeletError):
-    """The container runtime refuses a container; its Pod waits with this reason."""
+class ContainerError(KubeletError):
+    """The container runtime refuses a container; its Pod waits for `reason`."""
+
+    reason: str
+
+
+class CreateContainerError(ContainerError):
+    """The container cannot be made."""
+
+    reason = "CreateContainerError"
+
+
+class RunContainerError(ContainerError):
+    """The container was made, but its process cannot be started."""
+
+    reason = "RunContainerError"

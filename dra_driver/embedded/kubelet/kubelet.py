@@ -109,20 +109,24 @@ class Kubelet:
 
     def stop(self) -> None:
         """Stop everything in this process; Pods, claims and devices stay as they are."""
+        if self._stopping.is_set():
+            return
         self._stopping.set()
         self._pods.stop()
+        self._watcher.stop()
+        self._wiper.close()
         with self._lock:
             workers = list(self._workers.values())
             self._workers.clear()
         for worker in workers:
             worker.stop()
-        self._watcher.stop()
-        self._wiper.close()
-        self._plugins.close()
-        if self._server is not None:
-            self._server.stop(grace=None).wait()
+        self._plugins.close()  # which ends the calls that workers wait for
+        for worker in workers:
+            worker.join()
         for thread in self._threads:
             thread.join()
+        if self._server is not None:
+            self._server.stop(grace=None).wait()
 
     def registered(self) -> Mapping[str, Sequence[Plugin]]:
         """The registered plugins by driver name, oldest first."""
@@ -131,6 +135,10 @@ class Kubelet:
     def wait_registered(self, driver: str, timeout: float) -> bool:
         """Wait until `driver` is registered and connected; False after `timeout` seconds."""
         return self._plugins.wait_connected(driver, timeout)
+
+    def wait_deregistered(self, driver: str, timeout: float) -> bool:
+        """Wait until `driver` is not registered; False after `timeout` seconds."""
+        return self._plugins.wait_deregistered(driver, timeout)
 
     def views(self) -> dict[str, dict[str, ContainerView]]:
         """The running containers by name, by Pod ("namespace/name")."""
@@ -207,6 +215,6 @@ class Kubelet:
                 active = set(self._workers)
             for uid in self._claims.pods() - active:
                 try:
-                    self._claims.unprepare_all(uid)
+                    self._claims.unprepare(uid)
                 except KubeletError as error:
                     log.warning("claims of a pod that is gone stay prepared", pod_uid=uid, err=str(error))

@@ -41,21 +41,20 @@ class ClaimManager:
         except KubeletError as error:
             raise KubeletError(f"prepare dynamic resources: {error}") from error
 
-    def unprepare(self, pod_uid: str, namespace: str, claim_names: Sequence[str]) -> None:
-        """Have the claims unprepared for which the Pod is the last user; KubeletError says why not."""
-        try:
-            self._unprepare(pod_uid, namespace, claim_names)
-        except KubeletError as error:
-            raise KubeletError(f"unprepare dynamic resources: {error}") from error
+    def unprepare(self, pod_uid: str) -> None:
+        """Have the claims unprepared of which the Pod is the last user; KubeletError says why not.
 
-    def unprepare_all(self, pod_uid: str) -> None:
-        """Unprepare all claims for which the Pod is noted, whatever became of its object."""
+        What counts is what was noted at prepare: neither the Pod nor its claims need exist any more.
+        """
         names: dict[str, list[str]] = {}
         for info in self._cache.all():
             if pod_uid in info.pod_uids:
                 names.setdefault(info.namespace, []).append(info.name)
         for namespace, claim_names in names.items():
-            self.unprepare(pod_uid, namespace, claim_names)
+            try:
+                self._unprepare(pod_uid, namespace, claim_names)
+            except KubeletError as error:
+                raise KubeletError(f"unprepare dynamic resources: {error}") from error
 
     def pods(self) -> set[str]:
         """The UIDs of all Pods that are noted with a claim."""
@@ -150,7 +149,7 @@ class ClaimManager:
         batches: dict[str, list[ClaimRef]] = {}
         done: list[str] = []
         with self._cache.lock:
-            for name in dict.fromkeys(claim_names):
+            for name in claim_names:
                 info = self._cache.get(namespace, name)
                 if info is None or pod_uid not in info.pod_uids:
                     continue
@@ -185,15 +184,6 @@ def _count(method: str, refs: Sequence[ClaimRef], answers: Mapping[str, Answer])
     skipped = len(refs) - len(answers)
     if skipped:
         raise KubeletError(f"{method} skipped {skipped} ResourceClaims")
-
-
-def claim_names(pod: Object) -> list[str]:
-    """The names of all ResourceClaims of a Pod that exist so far."""
-    try:
-        return [name for name, _ in _claims(pod) if name is not None]
-    except KubeletError:
-        # A claim from a template that was never made: its Pod cannot have prepared anything.
-        return []
 
 
 def _claims(pod: Object) -> list[tuple[str | None, bool]]:

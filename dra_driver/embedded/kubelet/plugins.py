@@ -7,7 +7,7 @@ update: the youngest that is connected is called, else the youngest.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,6 +35,9 @@ _OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
+# The thread behind Channel.subscribe looks at the channel up to 0.2 s after the last unsubscribe, and dies of an
+# exception where that was closed before.
+_LINGER_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Answer:
 
 
 class Plugin:
-    """One endpoint of a driver."""
+    """One endpoint of a driver. Connects at once; `watch` tells when that succeeded, and when it ended."""
 
     def __init__(self, driver: str, endpoint: str, service: str, timeout: float) -> None:
         """`service` is the protocol spoken, of `_SERVICES`; `timeout` in seconds is each call's."""
@@ -56,19 +59,17 @@ class Plugin:
         self.connected = False
         self._timeout = timeout
         self._pb, stub = _SERVICES[service]
-        self._channel = grpc.insecure_channel(f"unix:{endpoint}", options=_OPTIONS)
+        self._changed: Callable[[], None] = lambda: None
+        self._calls: set[Any] = set()  # those under way
+        self._lock = threading.Lock()  # of _calls, and of giving the channel up
+        self._channel: grpc.Channel | None = grpc.insecure_channel(f"unix:{endpoint}", options=_OPTIONS)
         self._stub = stub(self._channel)
 
-    def watch(self, changed: Any) -> None:
-        """Connect, and call `changed` (from gRPC's thread) whenever `connected` changed."""
-
-        def heard(state: grpc.ChannelConnectivity) -> None:
-            connected = state is grpc.ChannelConnectivity.READY
-            if connected != self.connected:
-                self.connected = connected
-                changed()
-
-        self._channel.subscribe(heard, try_to_connect=True)
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Connect, and call `changed` (from a thread of gRPC) whenever `connected` changed."""
+        self._changed = changed
+        if self._channel is not None:
+            self._channel.subscribe(self._heard, try_to_connect=True)
 
     def prepare(self, claims: Sequence[ClaimRef]) -> dict[str, Answer]:
         """NodePrepareResources: the driver's entries by claim UID."""
@@ -86,16 +87,43 @@ class Plugin:
         return {uid: Answer(entry.error) for uid, entry in response.claims.items()}
 
     def close(self) -> None:
-        self._channel.close()
+        """Give the connection up: calls that are under way and later ones fail."""
+        with self._lock:
+            channel, self._channel, self.connected = self._channel, None, False
+            calls = list(self._calls)
+        for call in calls:
+            call.cancel()
+        if channel is not None:
+            channel.unsubscribe(self._heard)
+            closing = threading.Timer(_LINGER_SECONDS, channel.close)
+            closing.daemon = True
+            closing.start()
+
+    def _heard(self, state: grpc.ChannelConnectivity) -> None:
+        connected = state is grpc.ChannelConnectivity.READY and self._channel is not None
+        if connected != self.connected:
+            self.connected = connected
+            self._changed()
 
     def _claims(self, claims: Sequence[ClaimRef]) -> list[Any]:
         return [self._pb.Claim(namespace=ref.namespace, name=ref.name, uid=ref.uid) for ref in claims]
 
     def _call(self, method: str, request: Any) -> Any:
+        closed = f"{method}: rpc error: code = Canceled desc = grpc: the client connection is closing"
+        with self._lock:
+            if self._channel is None:
+                raise KubeletError(closed)
+            call = getattr(self._stub, method).future(request, timeout=self._timeout)
+            self._calls.add(call)
         try:
-            return getattr(self._stub, method)(request, timeout=self._timeout)
+            return call.result()
+        except grpc.FutureCancelledError as error:
+            raise KubeletError(closed) from error
         except grpc.RpcError as error:
             raise KubeletError(f"{method}: {self._text(error)}") from error
+        finally:
+            with self._lock:
+                self._calls.discard(call)
 
     def _text(self, error: Any) -> str:
         """A gRPC error as grpc-go prints it; what Python's client says of connections is translated."""
@@ -195,6 +223,11 @@ class PluginStore:
         """Wait until a plugin of `driver` is registered and connected; False after `timeout` seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: self._usable(driver), timeout)
+
+    def wait_deregistered(self, driver: str, timeout: float) -> bool:
+        """Wait until no plugin of `driver` is registered; False after `timeout` seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._plugins.get(driver), timeout)
 
     def close(self) -> None:
         with self._changed:

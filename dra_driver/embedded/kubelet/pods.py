@@ -9,15 +9,15 @@ the Pod stays Terminating.
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
 from dra_driver.embedded.kubelet import status
 from dra_driver.embedded.kubelet.containers import ContainerView, Runtime
-from dra_driver.embedded.kubelet.errors import CreateContainerError, KubeletError
-from dra_driver.embedded.kubelet.manager import ClaimManager, claim_names
+from dra_driver.embedded.kubelet.errors import ContainerError, KubeletError, RunContainerError
+from dra_driver.embedded.kubelet.manager import ClaimManager
 from dra_driver.embedded.kubelet.recorder import EventRecorder
 from dra_driver.embedded.kubelet.timing import Timing
 from dra_driver.errors import ApiError, UnavailableError
@@ -31,6 +31,7 @@ log = structlog.get_logger(__name__)
 RUN_SECONDS = "embedded.dra-driver/run-seconds"
 """Annotation of a Pod whose restartPolicy is not Always: its containers end, well, after so many seconds."""
 
+_ACCESS = "can be accessed by the pod"
 _STRATEGIC = "application/strategic-merge-patch+json"
 
 
@@ -59,15 +60,13 @@ class PodWorker:
         self._name: str = metadata["name"]
         self._pod = pod
         self._node = node
-        self._pod_ip = pod_ip
+        self._pod_ip = node.host_ip if pod["spec"].get("hostNetwork") else pod_ip
         self._ended = ended
         self._deleted = False  # the object is gone
         self._stopping = False
         self._started_at = (pod.get("status") or {}).get("startTime") or status.now()
         self._sandbox = False
-        self._containers: dict[str, status.Container] = {
-            container["name"]: status.Container() for container in _containers(pod)
-        }
+        self._containers = status.containers_of(pod)
         self._views: dict[str, ContainerView] = {}
         self._ends_at: float | None = None  # by time.monotonic
         self._sent: dict[str, Any] | None = None
@@ -95,9 +94,12 @@ class PodWorker:
         self._wake.set()
 
     def stop(self) -> None:
-        """End the thread and leave everything as it is, as a kubelet does that is stopped."""
+        """Have the thread end and leave everything as it is, as a kubelet does that is stopped."""
         self._stopping = True
         self._wake.set()
+
+    def join(self) -> None:
+        """Wait for the thread's end."""
         if self._thread.is_alive():
             self._thread.join()
 
@@ -130,28 +132,37 @@ class PodWorker:
         with self._lock:
             pod, deleted = self._pod, self._deleted
         if deleted:
-            self._terminate(pod)
+            self._terminate()
             return True, None
         if pod["metadata"].get("deletionTimestamp"):
-            self._terminate(pod)
-            self._send(pod)
+            for name in self.views():
+                self._node.events.normal(pod, "Killing", f"Stopping container {name}", _field_path(pod, name))
+            try:
+                self._terminate()
+            except KubeletError:
+                self._send(pod)  # containers have ended, the Pod has not
+                raise
+            self._send(pod, over=True)
             self._delete()
             return True, None
         over = self._ends_at is not None and self._ends_at <= time.monotonic()
-        if over or (pod.get("status") or {}).get("phase") in status.TERMINAL_PHASES:
-            self._terminate(pod)
+        if over or _phase(pod) in status.TERMINAL_PHASES:
+            self._terminate()
             if over:
-                self._send(pod)
+                self._send(pod, over=True)
             return False, None
         self._start(pod)
         return False, None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
 
     def _start(self, pod: dict[str, Any]) -> None:
         if not self._sandbox:
-            self._send(pod)
+            if _phase(pod) == "Pending":  # else an earlier kubelet ran it, and it stays Running
+                self._send(pod)
             try:
                 self._node.claims.prepare(pod)
             except KubeletError as error:
+                if self._stopping:
+                    raise
                 self._node.events.warning(
                     pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {error}"
                 )
@@ -169,43 +180,47 @@ class PodWorker:
         if failures:
             raise failures[0]
 
-    def _create(self, pod: dict[str, Any], container: dict[str, Any]) -> CreateContainerError | None:
-        name = container["name"]
+    def _create(self, pod: dict[str, Any], container: dict[str, Any]) -> ContainerError | None:
+        """Make and start a container; what it failed of."""
+        name, events = container["name"], self._node.events
+        field_path = _field_path(pod, name)
+        text = f'Container image "{container.get("image", "")}" already present on machine and {_ACCESS}'
+        events.normal(pod, "Pulled", text, field_path)
         try:
             view = self._node.runtime.create(container, self._node.claims.cdi_ids(pod, container))
-        except CreateContainerError as error:
-            self._containers[name] = status.Container(status.CREATE_ERROR, str(error))
-            self._node.events.warning(pod, "Failed", f"Error: {error}", name)
+        except ContainerError as error:
+            if isinstance(error, RunContainerError):
+                events.normal(pod, "Created", "Container created", field_path)
+            events.warning(pod, "Failed", f"Error: {error}", field_path)
+            self._containers[name] = replace(self._containers[name], reason=error.reason, message=str(error))
             return error
-        started = status.Container(started_at=status.now())
-        initial = container in (pod["spec"].get("initContainers") or ())
-        if initial and container.get("restartPolicy") != "Always":
+        started = self._containers[name].started()
+        if _is_initial(pod, name) and container.get("restartPolicy") != "Always":
             started = started.ended()
         else:
             with self._lock:
                 self._views[name] = view
         self._containers[name] = started
-        self._node.events.normal(pod, "Created", "Container created", name)
-        self._node.events.normal(pod, "Started", "Container started", name)
+        events.normal(pod, "Created", "Container created", field_path)
+        events.normal(pod, "Started", "Container started", field_path)
         return None
 
-    def _terminate(self, pod: dict[str, Any]) -> None:
+    def _terminate(self) -> None:
         """Stop the containers, then unprepare the claims."""
         with self._lock:
             self._views.clear()
         for name, container in self._containers.items():
-            if not container.finished_at:
+            if container.running:
                 self._containers[name] = container.ended()
-        self._ends_at = None
-        self._node.claims.unprepare(self.uid, self._namespace, claim_names(pod))
-        self._node.claims.unprepare_all(self.uid)
+        self._node.claims.unprepare(self.uid)
 
-    def _send(self, pod: dict[str, Any]) -> None:
+    def _send(self, pod: dict[str, Any], *, over: bool = False) -> None:
         """Patch the status, if it changed since it was sent."""
         body = status.pod_status(
             pod,
             self._containers,
             sandbox=self._sandbox,
+            over=over,
             host_ip=self._node.host_ip,
             pod_ip=self._pod_ip,
             started_at=self._started_at,
@@ -240,6 +255,20 @@ def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
     return [*(spec.get("initContainers") or ()), *spec["containers"]]
 
 
+def _is_initial(pod: dict[str, Any], name: str) -> bool:
+    return any(container["name"] == name for container in pod["spec"].get("initContainers") or ())
+
+
+def _field_path(pod: dict[str, Any], name: str) -> str:
+    """A container, as Events name it."""
+    return f"spec.{'initContainers' if _is_initial(pod, name) else 'containers'}{{{name}}}"
+
+
+def _phase(pod: dict[str, Any]) -> str:
+    phase: str = (pod.get("status") or {}).get("phase") or "Pending"
+    return phase
+
+
 def _relevant(pod: dict[str, Any]) -> tuple[Any, ...]:
     """What of a Pod tells the kubelet to act."""
     known = pod.get("status") or {}
@@ -247,7 +276,7 @@ def _relevant(pod: dict[str, Any]) -> tuple[Any, ...]:
         pod["metadata"].get("deletionTimestamp"),
         known.get("resourceClaimStatuses"),
         known.get("extendedResourceClaimStatus"),
-        known.get("phase") in status.TERMINAL_PHASES,
+        _phase(pod) in status.TERMINAL_PHASES,
     )
 
 

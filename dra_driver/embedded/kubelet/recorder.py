@@ -35,15 +35,17 @@ class EventRecorder:
         self._lock = threading.Lock()
 
     def warning(
-        self, pod: Mapping[str, Any], reason: str, message: str, container: str | None = None
+        self, pod: Mapping[str, Any], reason: str, message: str, field_path: str | None = None
     ) -> None:
-        self._record(pod, "Warning", reason, message, container)
+        self._record(pod, "Warning", reason, message, field_path)
 
-    def normal(self, pod: Mapping[str, Any], reason: str, message: str, container: str | None = None) -> None:
-        self._record(pod, "Normal", reason, message, container)
+    def normal(
+        self, pod: Mapping[str, Any], reason: str, message: str, field_path: str | None = None
+    ) -> None:
+        self._record(pod, "Normal", reason, message, field_path)
 
     def _record(
-        self, pod: Mapping[str, Any], kind: str, reason: str, message: str, container: str | None
+        self, pod: Mapping[str, Any], kind: str, reason: str, message: str, field_path: str | None
     ) -> None:
         metadata = pod["metadata"]
         about = {
@@ -54,9 +56,9 @@ class EventRecorder:
             "uid": metadata["uid"],
             "resourceVersion": metadata.get("resourceVersion", ""),
         }
-        if container is not None:
-            about["fieldPath"] = f"spec.containers{{{container}}}"
-        key = metadata["uid"], container or "", kind, reason, message
+        if field_path is not None:
+            about["fieldPath"] = field_path
+        key = metadata["uid"], field_path or "", kind, reason, message
         with self._lock:
             name, count = self._known.get(key, ("", 0))
         try:

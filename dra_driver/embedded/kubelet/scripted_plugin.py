@@ -58,7 +58,8 @@ class ScriptedPlugin:
     calls: list[Call] = field(default_factory=list)
     told: list[tuple[bool, str]] = field(default_factory=list)
     _happened: threading.Condition = field(default_factory=threading.Condition)
-    _servers: list[grpc.Server] = field(default_factory=list)
+    _claims: grpc.Server | None = None
+    _announcement: grpc.Server | None = None
 
     @property
     def endpoint(self) -> Path:
@@ -70,15 +71,24 @@ class ScriptedPlugin:
 
     def start(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._servers = [
-            sockets.serve(self.endpoint, self._add_claims),
-            sockets.serve(self.registration_socket, self._add_registration),
-        ]
+        self._claims = sockets.serve(self.endpoint, self._add_claims)
+        self._announcement = self.announce()
         return self
 
+    def announce(self) -> grpc.Server:
+        """Serve the registration alone; the caller stops it."""
+        return sockets.serve(self.registration_socket, self._add_registration)
+
     def stop(self) -> None:
-        for server in reversed(self._servers):
-            server.stop(grace=None).wait()
+        """Withdraw the announcement, then stop serving; this removes the sockets."""
+        for server in (self._announcement, self._claims):
+            if server is not None:
+                server.stop(grace=None).wait()
+
+    def stop_claims(self) -> None:
+        """Stop serving claims while the announcement stays, as a driver that is stuck or half dead."""
+        if self._claims is not None:
+            self._claims.stop(grace=None).wait()
 
     def __enter__(self) -> Self:
         return self.start()

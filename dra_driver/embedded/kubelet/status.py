@@ -12,7 +12,7 @@ from typing import Any
 Object = Mapping[str, Any]
 
 CREATING = "ContainerCreating"
-CREATE_ERROR = "CreateContainerError"
+_STATUSES = ("initContainerStatuses", "containerStatuses")
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
@@ -29,16 +29,20 @@ class Container:
     message: str = ""
     started_at: str = ""
     finished_at: str = ""
+    restarts: int = 0
     container_id: str = field(default_factory=lambda: f"embedded://{uuid.uuid4().hex}{uuid.uuid4().hex}")
 
     @property
     def running(self) -> bool:
         return bool(self.started_at) and not self.finished_at
 
+    def started(self) -> "Container":
+        """The same container once its process runs."""
+        return replace(self, reason="", message="", started_at=now())
+
     def ended(self) -> "Container":
         """The same container after its process ended well."""
-        time = now()
-        return replace(self, started_at=self.started_at or time, finished_at=time)
+        return replace(self, finished_at=now())
 
     def as_dict(self, spec: Object) -> dict[str, Any]:
         """An entry of containerStatuses; `spec` is the container in the Pod's spec."""
@@ -63,10 +67,22 @@ class Container:
             "imageID": spec.get("image", "") if self.started_at else "",
             "ready": self.running,
             "started": self.running,
-            "restartCount": 0,
+            "restartCount": self.restarts,
             "state": state,
         }
         return {**body, "containerID": self.container_id} if self.started_at else body
+
+
+def containers_of(pod: Object) -> dict[str, Container]:
+    """The containers of a Pod by name, before any is made; one that ran under an earlier kubelet is restarted."""
+    known = pod.get("status") or {}
+    before = {c["name"]: c for kind in _STATUSES for c in known.get(kind) or ()}
+    restarts = {
+        name: c.get("restartCount", 0) + ("running" in (c.get("state") or {})) for name, c in before.items()
+    }
+    spec = pod["spec"]
+    names = [c["name"] for c in [*(spec.get("initContainers") or ()), *spec["containers"]]]
+    return {name: Container(restarts=restarts.get(name, 0)) for name in names}
 
 
 def pod_status(
@@ -74,22 +90,30 @@ def pod_status(
     containers: Mapping[str, Container],
     *,
     sandbox: bool,
+    over: bool,
     host_ip: str,
     pod_ip: str,
     started_at: str,
 ) -> dict[str, Any]:
-    """The status of a Pod with these containers (by name); `sandbox` is whether one was made for it."""
+    """The status of a Pod with these containers (by name).
+
+    `sandbox` is whether one was made for it. `over` is whether nothing of it is left on the node: before, its
+    phase is no final one even if all its containers have ended.
+    """
     spec = pod["spec"]
     main = [containers[container["name"]] for container in spec["containers"]]
     ended = all(container.finished_at for container in main)
     ready = all(container.running for container in main)
-    phase = (
-        "Succeeded" if ended else "Running" if any(container.started_at for container in main) else "Pending"
-    )
-    reason = {"reason": "PodCompleted"} if ended else {} if ready else {"reason": "ContainersNotReady"}
-    names = " ".join(c["name"] for c in spec["containers"] if not containers[c["name"]].running)
-    if not ended and not ready:
-        reason["message"] = f"containers with unready status: [{names}]"
+    if over:
+        phase = "Succeeded" if ended else "Failed"
+    else:
+        phase = "Running" if any(container.started_at for container in main) else "Pending"
+    reason = {}
+    if ended or over:
+        reason = {"reason": "PodCompleted" if ended else "PodFailed"}
+    elif not ready:
+        names = " ".join(c["name"] for c in spec["containers"] if not containers[c["name"]].running)
+        reason = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{names}]"}
     body: dict[str, Any] = {
         "phase": phase,
         "startTime": started_at,
@@ -97,7 +121,7 @@ def pod_status(
         "hostIPs": [{"ip": host_ip}],
         "conditions": _conditions(
             {
-                "PodReadyToStartContainers": (sandbox and not ended, {}),
+                "PodReadyToStartContainers": (sandbox and not ended and not over, {}),
                 "Initialized": (True, {"reason": "PodCompleted"} if ended else {}),
                 "Ready": (ready, reason),
                 "ContainersReady": (ready, reason),
