@@ -82,7 +82,10 @@ def apply(cluster: Cluster, manifests: Iterable[dict[str, Any]]) -> list[str]:
     """Create the objects, and namespaces and the classes where they are missing; the names of what was made."""
     classes = list(yaml.safe_load_all((_FOLDER / "deviceclasses.yaml").read_text()))
     given = list(manifests)
+    # A Namespace of the user's own carries labels that matter (admin access), so it comes before those implied.
+    given.sort(key=lambda manifest: manifest["kind"] != "Namespace")
     spaces = {m["metadata"]["namespace"] for m in given if m["metadata"].get("namespace")}
+    spaces -= {m["metadata"]["name"] for m in given if m["kind"] == "Namespace"}
     implied = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}} for space in sorted(spaces)
     ]

@@ -30,6 +30,7 @@ class Settings:
     driver_root: PurePosixPath | None  # on the host; None: looked for
     container_driver_root: Path | None  # where this process sees it, if elsewhere
     host_root: Path  # where this process sees the host's /
+    nvidia_cdi_hook_path: str | None  # on the host; None: looked for
     backend: str  # "nvml" or "simulated:PROFILE"
     pool_name: str | None  # None: made from the node's name
     metrics_address: str | None  # "host:port"; None: not served
@@ -202,6 +203,9 @@ def _settings(values: Mapping[str, str | None]) -> Settings:
         driver_root=PurePosixPath(directory("driver_root")) if values["driver_root"] else None,
         container_driver_root=directory("container_driver_root") if values["container_driver_root"] else None,
         host_root=directory("host_root"),
+        nvidia_cdi_hook_path=str(directory("nvidia_cdi_hook_path"))
+        if values["nvidia_cdi_hook_path"]
+        else None,
         backend=backend,
         pool_name=values["pool_name"] or None,
         metrics_address=values["metrics_address"] or None,

@@ -11,13 +11,15 @@ from typing import Any
 
 import structlog
 
+_FIRST = ("timestamp", "level", "event", "op", "op_id", "claim", "claim_uid")
+
 
 def configure(format_: str, level: str, **always: str) -> None:
     """Set up logging for the process; `always` is added to every line."""
     renderer: Any = structlog.processors.JSONRenderer()
     if format_ == "text":
         renderer = structlog.processors.LogfmtRenderer(
-            key_order=["timestamp", "level", "event"], bool_as_flag=False
+            key_order=list(_FIRST), drop_missing=True, bool_as_flag=False
         )
 
     def add_constants(

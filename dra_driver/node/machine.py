@@ -5,11 +5,12 @@ names: the one that goes into CDI specs, and the one that we can open. A real dr
 and in another place than last time, so its root is asked for at each use; a simulated driver is made here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from dra_driver.cdi.edits import DriverEdits, EditSource, Root
+from dra_driver.cdi.edits import DriverEdits, EditSource
+from dra_driver.cdi.root import CHARACTER_DEVICES, PLACEHOLDERS, Root
 from dra_driver.cdi.spec import ContainerEdits
 from dra_driver.devices.model import Target
 from dra_driver.inventory.backend import Backend
@@ -37,7 +38,7 @@ def _nvml(settings: Settings) -> Machine:
     host = Root(PurePosixPath("/"), settings.host_root)
     given = _driver_root(settings)
     backend = NvmlBackend(None if given is None else given.local, host=settings.host_root)
-    return Machine(backend, _FoundDriver(backend, given, host))
+    return Machine(backend, _FoundDriver(backend, given, host, settings.nvidia_cdi_hook_path))
 
 
 def _simulated(settings: Settings, profile_name: str) -> Machine:
@@ -49,9 +50,10 @@ def _simulated(settings: Settings, profile_name: str) -> Machine:
     profile = load_profile(profile_name)
     own = settings.plugin_dir / "driver-root"
     root = _driver_root(settings) or Root(PurePosixPath(own), own)
-    make_driver_root(profile, root.local, node_name=settings.node_name)
+    has_nodes = make_driver_root(profile, root.local, node_name=settings.node_name)
+    root = replace(root, nodes=CHARACTER_DEVICES if has_nodes else PLACEHOLDERS)
     backend = SimulatedBackend(profile, settings.node_name, faults=faults_file(root.local))
-    return Machine(backend, DriverEdits(root, proc=root.local / "proc"))
+    return Machine(backend, _edits(root, root, settings.nvidia_cdi_hook_path))
 
 
 def _driver_root(settings: Settings) -> Root | None:
@@ -74,19 +76,32 @@ class _HasDriverRoot(Protocol):
 class _FoundDriver:
     """`EditSource` for the driver whose library NVML was loaded from."""
 
-    def __init__(self, backend: _HasDriverRoot, given: Root | None, host: Root) -> None:
+    def __init__(
+        self, backend: _HasDriverRoot, given: Root | None, host: Root, hook_path: str | None
+    ) -> None:
         self._backend = backend
         self._given = given
         self._host = host
+        self._hook_path = hook_path
+        self._last: tuple[Root, DriverEdits] | None = None
 
-    def device_edits(self, target: Target, gpu: Gpu) -> ContainerEdits:
-        return self._edits().device_edits(target, gpu)
+    def device_edits(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
+        return self._edits().device_edits(target, gpu, admin_access=admin_access)
 
     def common_edits(self) -> ContainerEdits:
         return self._edits().common_edits()
 
     def _edits(self) -> DriverEdits:
+        """Those of the root that is in use now; kept, since they know the driver's files."""
         root, found = self._given or self._host, self._backend.driver_root
         if self._given is None and found is not None:
             root = Root(PurePosixPath("/") / found.relative_to(self._host.local), found)
-        return DriverEdits(root, host=self._host, proc=self._host.local / "proc")
+        last = self._last
+        if last is None or last[0] != root:
+            self._last = last = root, _edits(root, self._host, self._hook_path)
+        return last[1]
+
+
+def _edits(driver_root: Root, host: Root, hook_path: str | None) -> DriverEdits:
+    proc, sysfs = host.local / "proc", host.local / "sys"
+    return DriverEdits(driver_root, host=host, proc=proc, sysfs=sysfs, hook_path=hook_path)

@@ -104,9 +104,10 @@ def _gpu(recorded: RecordedDevice, published: DeviceSet, inventory: Inventory) -
             f"device {recorded.name} was {target.uuid} when it was prepared, and is {now.target.uuid} now; "
             "delete the Pod so that its claim is allocated anew"
         )
-    gpu = inventory.gpu(target.gpu_uuid)
-    if gpu is None and not inventory.available:
+    # While NVML hangs, the GPUs known from before are all listed with a fault, which says nothing about them.
+    if not inventory.available:
         raise _unavailable(recorded.name, inventory)
+    gpu = inventory.gpu(target.gpu_uuid)
     if gpu is None:
         raise HardwareError(
             f"device {recorded.name} ({target.gpu_uuid}) is gone from the node; look at the node, or delete "

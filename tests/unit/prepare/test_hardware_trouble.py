@@ -78,6 +78,21 @@ def test_without_a_driver_a_prepared_claim_gets_its_answer_while_the_spec_is_the
         engine.prepare(ref)
 
 
+def test_while_nvml_hangs_a_prepared_claim_gets_its_answer_and_a_new_one_has_to_wait(node: Any) -> None:
+    """All GPUs known from before are listed then, each with a fault that is not its own."""
+    ref, other = node.allocate("a", {"device": GPU0}), node.allocate("b", {"device": GPU1})
+    engine = node.engine()
+    answer = engine.prepare(ref)
+    gpus = tuple(replace(gpu, fault="NVML does not answer") for gpu in node.inventory.gpus)
+    node.inventory = Inventory(
+        available=False, gpus=gpus, problems=(Problem("NVML has not answered for 10 s."),)
+    )
+
+    assert answer == engine.prepare(ref)
+    with pytest.raises(UnavailableError, match="has to wait until the NVIDIA driver answers: NVML has not"):
+        engine.prepare(other)
+
+
 def test_missing_nodes_are_named_and_their_appearance_is_enough(node: Any) -> None:
     engine = node.engine()
     ref = node.allocate("a", {"device": GPU0})
