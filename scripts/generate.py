@@ -6,6 +6,7 @@ With `--check`, write nothing and fail where a file differs from what would be w
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import grpc_tools
@@ -35,6 +36,8 @@ def grpc_code() -> Iterator[tuple[Path, str]]:
 
 def generated() -> Iterator[tuple[Path, str]]:
     yield from grpc_code()
+    classes = resources.files("dra_driver.embedded") / "examples" / "deviceclasses.yaml"
+    yield Path("deploy/deviceclasses.yaml"), classes.read_text()
     yield Path("api/attributes.yaml"), catalogue_pages.render_yaml()
     yield Path("docs/reference/attributes.md"), catalogue_pages.render_markdown()
     yield Path("docs/reference/flags.md"), pages.render_flags()

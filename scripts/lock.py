@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-COMMON = ["pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--generate-hashes"]
+COMMON: list[str | Path] = ["pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--generate-hashes"]
 COMMON += ["--no-emit-index-url", "--no-emit-find-links", "--no-annotate", "--no-header", "pyproject.toml"]
 
 
