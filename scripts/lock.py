@@ -9,21 +9,20 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-COMMON: list[str | Path] = ["pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--generate-hashes"]
+COMMON = ["pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--generate-hashes"]
 COMMON += ["--no-emit-index-url", "--no-emit-find-links", "--no-annotate", "--no-header", "pyproject.toml"]
 
 
 def main() -> int:
     uv = Path(sys.executable).parent / "uv"
     upgrade = sys.argv[1:]  # for example: --upgrade, or --upgrade-package ruff
-    full = ROOT / "requirements.lock"
+    full, image = "requirements.lock", "deploy/requirements.lock"
     subprocess.run(
         [uv, *COMMON, "--extra", "cli", "--extra", "dev", "-o", full, *upgrade], cwd=ROOT, check=True
     )
-    constrained = ["--constraint", full, "-o", ROOT / "deploy" / "requirements.lock"]
-    subprocess.run([uv, *COMMON, *constrained], cwd=ROOT, check=True)
-    for lock in (full, ROOT / "deploy" / "requirements.lock"):
-        if "://" in lock.read_text():
+    subprocess.run([uv, *COMMON, "--constraint", full, "-o", image], cwd=ROOT, check=True)
+    for lock in (full, image):
+        if "://" in (ROOT / lock).read_text():
             sys.exit(f"{lock} names an address; it must name none")
     return 0
 
