@@ -1,38 +1,27 @@
-"""The embedded API server over real HTTP, on the loopback interface.
+"""The embedded API server, put together: storage, rules, background work, and HTTP in front of them."""
 
-One thread a connection, kept alive as clients do. `stop` ends everything it started: watches, connections
-(also those with a request under way), threads and the listening socket.
-"""
-
-import json
-import select
-import socket
-import socketserver
-import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
-from urllib.parse import parse_qsl, urlsplit
+from typing import Self
 
 import structlog
 import yaml
 
-from dra_driver.embedded.apiserver import faults, gates, paths, status
+from dra_driver.embedded.apiserver import gates
 from dra_driver.embedded.apiserver.admission import Admission
-from dra_driver.embedded.apiserver.application import Answer, Application, Request, verb
+from dra_driver.embedded.apiserver.application import Application
 from dra_driver.embedded.apiserver.collector import Collector
 from dra_driver.embedded.apiserver.deletion import Deletion
-from dra_driver.embedded.apiserver.faults import BrokenStreamError, Fault, Faults
+from dra_driver.embedded.apiserver.faults import Faults
 from dra_driver.embedded.apiserver.kinds import NAMESPACE
 from dra_driver.embedded.apiserver.options import WriteOptions
 from dra_driver.embedded.apiserver.registry import Registry
-from dra_driver.embedded.apiserver.storage import Storage, encode
+from dra_driver.embedded.apiserver.storage import Storage
 from dra_driver.embedded.apiserver.store import Store
+from dra_driver.embedded.apiserver.transport import HttpServer
 
 log = structlog.get_logger(__name__)
 
-_LAST_ANSWER_SECONDS = 2.0  # that a client may take to read its answer when the server stops
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -61,12 +50,12 @@ class ApiServer:
             registry.create(NAMESPACE, "v1", "", body, WriteOptions(manager="kube-apiserver"))
         self.store = Store(storage, registry, deletion)
         self.faults = Faults(storage)
-        self.token = token
-        self.stopping = threading.Event()
-        self.application = Application(storage, registry, deletion, lambda: self.url.removeprefix("http://"))
+        self._token = token
+        self._stopping = threading.Event()
+        application = Application(storage, registry, deletion, lambda: self.url.removeprefix("http://"))
         self._storage = storage
         self._collector = Collector(storage, deletion)
-        self._http = _HttpServer(self, port)
+        self._http = HttpServer(port, application, self.faults, self._stopping, token)
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), name="apiserver")
 
@@ -77,7 +66,7 @@ class ApiServer:
 
     def stop(self) -> None:
         """End all requests and threads; no further use."""
-        self.stopping.set()
+        self._stopping.set()
         if self._thread.is_alive():
             self._http.shutdown()
             self._thread.join()
@@ -94,7 +83,7 @@ class ApiServer:
 
     def write_kubeconfig(self, path: Path) -> None:
         """Write a kubeconfig for kubectl and our client."""
-        user = {"token": self.token or "embedded"}
+        user = {"token": self._token or "embedded"}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -104,171 +93,3 @@ class ApiServer:
             "current-context": "embedded",
         }
         path.write_text(yaml.safe_dump(config, sort_keys=False))
-
-
-class _HttpServer(ThreadingHTTPServer):
-    daemon_threads = False  # server_close() waits for them
-    request_queue_size = 128
-
-    def __init__(self, api: ApiServer, port: int) -> None:
-        self.api = api
-        self._changed = threading.Condition()
-        self._connections: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", port), _Handler)
-
-    def server_bind(self) -> None:
-        # HTTPServer's own looks its host name up, which may take seconds.
-        socketserver.TCPServer.server_bind(self)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._changed:
-            self._connections.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._changed:
-            self._connections.discard(request)
-            self._changed.notify_all()
-        super().shutdown_request(request)
-
-    def end_connections(self) -> None:
-        """Let answers under way be finished, then close what is left."""
-        with self._changed:
-            for how in (socket.SHUT_RD, socket.SHUT_RDWR):
-                for connection in self._connections:
-                    _shut(connection, how)
-                self._changed.wait_for(lambda: not self._connections, _LAST_ANSWER_SECONDS)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class's signature
-        log.error("request handler failed", err=repr(sys.exc_info()[1]))
-
-
-def _shut(connection: socket.socket, how: int) -> None:
-    try:
-        connection.shutdown(how)
-    except OSError:
-        log.debug("connection was closed already")
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1  # head and body leave together
-    server: _HttpServer
-
-    def handle(self) -> None:
-        try:
-            super().handle()
-        except (ConnectionError, BrokenStreamError):
-            self.close_connection = True  # the client went away, or a fault says so
-
-    def finish(self) -> None:
-        try:
-            super().finish()
-        except (ConnectionError, ValueError):
-            log.debug("client went away before its answer")
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names that http.server looks for
-
-    def _serve(self) -> None:
-        request = self._request()
-        target = paths.parse(request.path)
-        api = self.server.api
-        plural = target.kind.resource.plural if target else None
-        fault = api.faults.take(verb(request, target), plural)
-        try:
-            self._authenticate()
-            if fault is not None:
-                self._strike(fault)
-            answer = api.application.handle(request, target)
-        except status.StatusError as error:
-            self._send_status(error)
-            return
-        except BrokenStreamError:
-            raise
-        except Exception as error:
-            log.exception("request failed", method=request.method, path=request.path)
-            self._send_status(
-                status.StatusError(500, "InternalError", f"Internal error occurred: {error}", {})
-            )
-            return
-        if fault is not None and fault.kind is faults.Kind.LOSE:
-            raise BrokenStreamError
-        if answer.stream is None:
-            self._send(answer)
-        else:
-            self._stream(answer)
-
-    def _strike(self, fault: Fault) -> None:
-        if fault.kind is faults.Kind.DROP:
-            raise BrokenStreamError
-        if fault.kind is faults.Kind.DELAY and self.server.api.stopping.wait(fault.seconds):
-            raise BrokenStreamError
-        if fault.refusal is not None:
-            raise fault.refusal
-
-    def _authenticate(self) -> None:
-        token = self.server.api.token
-        if token is not None and self.headers.get("Authorization") != f"Bearer {token}":
-            raise status.StatusError(401, "Unauthorized", "Unauthorized")
-
-    def _request(self) -> Request:
-        url = urlsplit(self.path)
-        headers = self.headers
-        length = int(headers.get("Content-Length") or 0)
-        return Request(
-            self.command,
-            url.path,
-            dict(parse_qsl(url.query, keep_blank_values=True)),
-            self.rfile.read(length) if length else b"",
-            headers.get("Content-Type") or "application/json",
-            headers.get("Accept") or "application/json",
-            headers.get("User-Agent") or "unknown",
-        )
-
-    def _send_status(self, error: status.StatusError) -> None:
-        answer = Answer(encode(error.status()), error.code)
-        retry_after = (error.details or {}).get("retryAfterSeconds")
-        self._send(answer, {"Retry-After": str(retry_after)} if retry_after else {})
-
-    def _send(self, answer: Answer, headers: dict[str, str] | None = None) -> None:
-        self._head(answer, {"Content-Length": str(len(answer.body)), **(headers or {})})
-        self.wfile.write(answer.body)
-        self.wfile.flush()
-
-    def _head(self, answer: Answer, headers: dict[str, str]) -> None:
-        self.send_response(answer.code)
-        self.send_header("Content-Type", answer.content_type)
-        for warning in answer.warnings:
-            self.send_header("Warning", f"299 - {json.dumps(warning)}")
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def _stream(self, answer: Answer) -> None:
-        assert answer.stream is not None
-        self._head(answer, {"Transfer-Encoding": "chunked"})
-        self.wfile.flush()
-        try:
-            for line in answer.stream:
-                if line:
-                    self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
-                    self.wfile.flush()
-                elif self._is_gone():
-                    self.close_connection = True
-                    return
-        finally:
-            answer.stream.close()  # type: ignore[attr-defined]
-        self.wfile.write(b"0\r\n\r\n")
-        self.wfile.flush()
-
-    def _is_gone(self) -> bool:
-        """Whether the client has closed a connection on which it has nothing to say."""
-        readable, _, _ = select.select([self.connection], [], [], 0)
-        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        """Requests are no news."""

@@ -1,10 +1,9 @@
 """Table output: what `kubectl get` prints is made by the server, column by column as the real one does."""
 
-import time
-from calendar import timegm
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dra_driver.embedded.apiserver.durations import UNKNOWN, age
 from dra_driver.embedded.apiserver.kinds import (
     EVENT,
     NAMESPACE,
@@ -19,47 +18,7 @@ from dra_driver.embedded.apiserver.kinds import (
 Object = dict[str, Any]
 Cell = str | int
 _NONE = "<none>"
-_UNKNOWN = "<unknown>"
 _ROLE = "node-role.kubernetes.io/"
-_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
-
-
-def age(timestamp: str | None) -> str:
-    """How long ago, as kubectl abbreviates it."""
-    if not timestamp:
-        return _UNKNOWN
-    then = timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S"))
-    return human_duration(int(time.time()) - then)
-
-
-def human_duration(seconds: int) -> str:
-    """apimachinery's duration.HumanDuration: two units at most, the finer one only while it says something."""
-    if seconds < -1:
-        return "<invalid>"
-    if seconds < 0:
-        return "0s"
-    if seconds < 2 * _MINUTE:
-        return f"{seconds}s"
-    if seconds < 10 * _MINUTE:
-        return _two(seconds, _MINUTE, "m", 1, "s")
-    if seconds < 3 * _HOUR:
-        return f"{seconds // _MINUTE}m"
-    if seconds < 8 * _HOUR:
-        return _two(seconds, _HOUR, "h", _MINUTE, "m")
-    if seconds < 2 * _DAY:
-        return f"{seconds // _HOUR}h"
-    if seconds < 8 * _DAY:
-        return _two(seconds, _DAY, "d", _HOUR, "h")
-    if seconds < 2 * _YEAR:
-        return f"{seconds // _DAY}d"
-    if seconds < 8 * _YEAR:
-        return _two(seconds, _YEAR, "y", _DAY, "d")
-    return f"{seconds // _YEAR}y"
-
-
-def _two(seconds: int, large: int, name: str, small: int, small_name: str) -> str:
-    rest = seconds % large // small
-    return f"{seconds // large}{name}{f'{rest}{small_name}' if rest else ''}"
 
 
 # A column: name, type, priority (1 is for -o wide); the first is the name.
@@ -141,11 +100,9 @@ def _node(obj: Object) -> list[Cell]:
         info.get("kubeletVersion") or "",
         addresses.get("InternalIP") or _NONE,
         addresses.get("ExternalIP") or _NONE,
-        info.get("osImage") or _UNKNOWN,
-        f"{info['kernelVersion']} ({info.get('architecture', '')})"
-        if info.get("kernelVersion")
-        else _UNKNOWN,
-        info.get("containerRuntimeVersion") or _UNKNOWN,
+        info.get("osImage") or UNKNOWN,
+        f"{info['kernelVersion']} ({info.get('architecture', '')})" if info.get("kernelVersion") else UNKNOWN,
+        info.get("containerRuntimeVersion") or UNKNOWN,
     ]
 
 
