@@ -13,18 +13,21 @@ KUBELET_VERSION = "v1.36.2-embedded"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 # GPUs are no part of it: with DRA a node's capacity says nothing of them.
 _CAPACITY = {"cpu": "64", "memory": "512Gi", "ephemeral-storage": "1Ti", "pods": "110"}
+_PRESSURES = (
+    ("Memory", "SufficientMemory", "sufficient memory available"),
+    ("Disk", "NoDiskPressure", "no disk pressure"),
+    ("PID", "SufficientPID", "sufficient PID available"),
+)
 
 
 def node_object(name: str, ip: str) -> dict[str, Any]:
+    """The Node `name` at the address `ip`, ready for Pods."""
     machine = platform.machine()
     architecture = _ARCHITECTURES.get(machine, machine)
     time = now()
-    pressure = ("Memory", "NoMemoryPressure", "HasSufficientMemory", "has sufficient memory available")
-    disk = ("Disk", "NoDiskPressure", "HasNoDiskPressure", "has no disk pressure")
-    pids = ("PID", "NoPIDPressure", "HasSufficientPID", "has sufficient PID available")
     conditions = [
-        _condition(f"{kind}Pressure", "False", f"Kubelet{reason}", f"kubelet {text}", time)
-        for kind, _, reason, text in (pressure, disk, pids)
+        _condition(f"{kind}Pressure", "False", f"KubeletHas{reason}", f"kubelet has {text}", time)
+        for kind, reason, text in _PRESSURES
     ]
     conditions.append(_condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", time))
     return {

@@ -5,7 +5,7 @@ written, so failures are only logged.
 """
 
 import threading
-import uuid
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -80,17 +80,18 @@ class EventRecorder:
     def _write(
         self, about: Mapping[str, str], kind: str, reason: str, message: str, name: str, count: int
     ) -> str:
-        time = now()
+        timestamp = now()
         if name:
             try:
                 self._client.patch(
-                    EVENTS, name, {"count": count, "lastTimestamp": time}, namespace=about["namespace"]
+                    EVENTS, name, {"count": count, "lastTimestamp": timestamp}, namespace=about["namespace"]
                 )
             except NotFoundError:
                 pass  # expired: a new one
             else:
                 return name
-        name = f"{about['name'][:200]}.{uuid.uuid4().hex[:16]}"
+        # kubectl lists events of the same second by name, so that has the time in it.
+        name = f"{about['name'][:200]}.{time.time_ns():x}"
         body = {
             "apiVersion": "v1",
             "kind": "Event",
@@ -102,8 +103,8 @@ class EventRecorder:
             "source": {"component": "kubelet", "host": self._node_name},
             "reportingComponent": "kubelet",
             "reportingInstance": self._node_name,
-            "firstTimestamp": time,
-            "lastTimestamp": time,
+            "firstTimestamp": timestamp,
+            "lastTimestamp": timestamp,
             "count": count,
         }
         self._client.create(EVENTS, body)

@@ -429,6 +429,52 @@ def _until(holds: Callable[[], Any]) -> None:
     raise AssertionError
 
 
+def test_events_that_cannot_be_written_keep_no_pod_from_running(
+    cluster: Any, started: tuple[Kubelet, Any]
+) -> None:
+    cluster.server.faults.refuse(500, "create", resources.EVENTS, times=None)
+
+    cluster.run()
+
+    cluster.wait_phase("pod", "Running")
+    assert [] == cluster.client.list(resources.EVENTS)["items"]
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["request lost", "answer lost"])
+def test_writes_that_get_lost_are_made_again(cluster: Any, started: tuple[Kubelet, Any], done: bool) -> None:
+    _, plugin = started
+    cluster.server.faults.drop("patch", resources.PODS, times=2, done=done)
+    cluster.run()
+    cluster.wait_phase("pod", "Running")
+
+    cluster.server.faults.drop("patch", resources.PODS, done=done)
+    cluster.client.delete(resources.PODS, "pod", namespace="default")
+    cluster.wait_gone("pod")
+
+    assert ["Prepare", "Unprepare"] == methods(plugin)
+
+
+def test_a_claim_that_cannot_be_fetched_now_is_fetched_later(
+    cluster: Any, started: tuple[Kubelet, Any]
+) -> None:
+    cluster.server.faults.refuse(503, "get", resources.RESOURCE_CLAIMS)
+
+    cluster.run()
+
+    cluster.wait_phase("pod", "Running")
+    assert "fetch ResourceClaim pod-claim: " in cluster.wait_event("FailedPrepareDynamicResources")
+
+
+def test_events_of_a_pod_are_in_order_of_time_by_name(cluster: Any, started: tuple[Kubelet, Any]) -> None:
+    cluster.run()
+    cluster.wait_event("Started")
+
+    events = sorted(cluster.client.list(resources.EVENTS)["items"], key=lambda e: e["metadata"]["name"])
+
+    assert ["Pulled", "Created", "Started"] == [event["reason"] for event in events]
+    assert {"spec.containers{main}"} == {event["involvedObject"]["fieldPath"] for event in events}
+
+
 def test_pod_resources_lists_the_devices_of_containers(cluster: Any, started: tuple[Kubelet, Any]) -> None:
     kubelet, _ = started
     uid = cluster.run()
