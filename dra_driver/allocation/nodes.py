@@ -5,8 +5,6 @@ from typing import Any
 
 from dra_driver.allocation.errors import AllocationError
 
-_COMPARISONS = {"Gt", "Lt"}
-
 
 def node_name(node: Mapping[str, Any]) -> str:
     return str(node["metadata"]["name"])
@@ -78,7 +76,12 @@ def selector_for(
         if selection.get("nodeName") or binds:
             only = {"key": "metadata.name", "operator": "In", "values": [node_name(node)]}
             return {"nodeSelectorTerms": [{"matchFields": [only]}]}
-        for term in (selection.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
+        terms = (selection.get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
+        if len(terms) > 1:  # alternatives of several devices cannot be merged into one term
+            raise AllocationError(
+                f"unsupported number of node selector terms in a device or slice: {len(terms)}"
+            )
+        for term in terms:
             expressions += (one for one in term.get("matchExpressions") or () if one not in expressions)
             fields += (one for one in term.get("matchFields") or () if one not in fields)
     merged = {"matchExpressions": expressions, "matchFields": fields}

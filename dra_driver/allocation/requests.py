@@ -31,7 +31,7 @@ class Request:
 
     @cached_property
     def class_name(self) -> str:
-        return str(self.raw["deviceClassName"])
+        return str(self.raw.get("deviceClassName") or "")
 
     @cached_property
     def wants_all(self) -> bool:

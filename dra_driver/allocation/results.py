@@ -4,9 +4,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dra_driver.allocation.attempt import Choice
 from dra_driver.allocation.nodes import selector_for
 from dra_driver.allocation.requests import Claim
-from dra_driver.allocation.search import Choice
 
 
 def allocation_result(

@@ -10,38 +10,21 @@ search falls back to the last choice of one at once.
 """
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dra_driver.allocation import capacity, taints
+from dra_driver.allocation.attempt import Attempt, Choice
 from dra_driver.allocation.errors import AllocationError
 from dra_driver.allocation.matching import Matcher
-from dra_driver.allocation.model import Device, DeviceId, Pool, Slice
+from dra_driver.allocation.model import Pool
+from dra_driver.allocation.needs import Candidate, Need, device_class_of, require_usable, usable
+from dra_driver.allocation.nodes import node_name
 from dra_driver.allocation.requests import MAX_RESULTS, Claim, Request
-from dra_driver.allocation.state import Allocated, CounterLedger
-from dra_driver.quantity import Quantity
+from dra_driver.allocation.state import Allocated
 
-_CLOCK_EVERY = 256  # steps between looks at the clock
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A device with where it comes from."""
-
-    pool: Pool
-    part: Slice
-    device: Device
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A device given to a request; `consumed` for devices that are shared."""
-
-    request: Request
-    candidate: Candidate
-    consumed: Mapping[str, Quantity]
+_CLOCK_EVERY = 64  # steps between looks at the clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +38,8 @@ class Position:
     start: int = 0  # first candidate to look at
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """What a request may get: `candidates` in order, `count` of them."""
-
-    request: Request
-    device_class: Mapping[str, Any]
-    candidates: tuple[Candidate, ...] | None  # None: all usable devices, looked at one by one
-    count: int
-
-
-class _TooMany(Exception):  # noqa: N818 - a signal within the search, not an error
-    """The claim would have more devices than a claim may have."""
+class _TooManyError(Exception):
+    """The claim would have more devices than a claim may have; a signal within the search."""
 
 
 class Search:
@@ -82,6 +55,7 @@ class Search:
         matcher: Matcher,
         deadline: float,
     ) -> None:
+        """`deadline`: by time.monotonic. AllocationError where a claim makes no sense."""
         self._claims = claims
         self._classes = classes
         self._node = node
@@ -90,21 +64,11 @@ class Search:
         self._matcher = matcher
         self._deadline = deadline
         self._steps = 0
-        self._usable = tuple(
-            Candidate(pool, part, device)
-            for pool in pools
-            if pool.usable
-            for part in pool.slices
-            for device in part.devices
-        )
-        self._counters = CounterLedger(allocated)
-        self._chosen: dict[DeviceId, set[int]] = {}  # by which claims
-        self._shares: dict[DeviceId, int] = {}  # of devices that are shared, in this attempt
-        self._used: dict[DeviceId, dict[str, int]] = {}
-        self.choices: list[list[Choice]] = [[] for _ in claims]
-        self._constraints = [claim.constraints() for claim in claims]
+        self._usable = tuple(usable(pools))
+        self._attempt = Attempt(claims, allocated)
         self._needs = [
-            [self._alternatives(claim, index) for index in range(len(claim.requests))] for claim in claims
+            [[self._need(claim, request) for request in alternatives] for alternatives in claim.requests]
+            for claim in claims
         ]
 
     def run(self) -> list[list[Choice]] | None:
@@ -113,7 +77,8 @@ class Search:
             least = sum(min(need.count for need in alternatives) for alternatives in needs)
             if least > MAX_RESULTS:
                 raise AllocationError(
-                    f"claim {claim.name}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
+                    f"claim {claim.name}: number of requested devices {least} exceeds the claim limit of"
+                    f" {MAX_RESULTS}"
                 )
         stack = [(Position(0), self._choices(Position(0)))]
         while stack:
@@ -121,13 +86,14 @@ class Search:
             _, choices = stack[-1]
             try:
                 following = next(choices, None)
-            except _TooMany:
+            except _TooManyError:
                 self._drop_to_alternative(stack)
                 continue
             if following is None:
                 stack.pop()
             elif following.claim == len(self._claims):
-                return [list(of_claim) for of_claim in self.choices]  # a copy: dropping the stack undoes them
+                # Copies: when the stack goes, its generators take everything back.
+                return [list(chosen) for chosen in self._attempt.choices]
             else:
                 stack.append((following, self._choices(following)))
         return None
@@ -153,35 +119,23 @@ class Search:
     def _tick(self) -> None:
         self._steps += 1
         if self._steps % _CLOCK_EVERY == 0 and time.monotonic() > self._deadline:
-            name = self._node["metadata"]["name"]
-            raise AllocationError(f"node {name}: timed out trying to allocate devices")
-
-    def _alternatives(self, claim: Claim, index: int) -> list[Need]:
-        return [self._need(claim, request) for request in claim.requests[index]]
+            raise AllocationError(f"node {node_name(self._node)}: timed out trying to allocate devices")
 
     def _need(self, claim: Claim, request: Request) -> Need:
-        device_class = self._classes.get(request.class_name)
-        if device_class is None:
-            raise AllocationError(
-                f"claim {claim.name}, request {request.short_name}: could not retrieve device class"
-                f' {request.class_name}: device class "{request.class_name}" not found'
-            )
+        device_class = device_class_of(claim, request, self._classes)
+        select = partial(self._selectable, claim, request, device_class)
         if not request.wants_all:
-            return Need(request, device_class, None, request.count)
-        for pool in self._pools:
-            if not pool.usable:
-                state = "being updated" if pool.incomplete else "invalid"
-                raise AllocationError(
-                    f"claim {claim.name}, request {request.short_name}: asks for all devices, but resource pool"
-                    f" {pool.id} is currently {state}"
-                )
+            need = Need(request, request.count, self._usable, select)
+            if not request.admin_access:
+                need.rule_out(self._allocated.devices)
+            return need
+        require_usable(claim, request, self._pools)
         candidates = tuple(
             candidate
             for candidate in self._usable
-            if self._selectable(claim, request, device_class, candidate)
-            and self._consumption(request, candidate.device) is not None
+            if select(candidate) and self._attempt.consumption(request, candidate.device) is not None
         )
-        return Need(request, device_class, candidates, len(candidates))
+        return Need(request, len(candidates), candidates, select)
 
     def _selectable(
         self, claim: Claim, request: Request, device_class: Mapping[str, Any], candidate: Candidate
@@ -189,18 +143,6 @@ class Search:
         return self._matcher.selectable(
             claim.name, request, device_class, candidate.part, candidate.device, self._node
         )
-
-    def _consumption(self, request: Request, device: Device) -> Mapping[str, Quantity] | None:
-        """What the request takes of the device's capacity; None where that is not left."""
-        if not device.capacity and not request.capacity:
-            return {}
-        taken = capacity.consumption(device, request.capacity)
-        if taken is None:
-            return None
-        used = dict(self._allocated.capacity.get(device.id) or {})
-        for name, amount in (self._used.get(device.id) or {}).items():
-            used[name] = used.get(name, 0) + amount
-        return taken if capacity.fits(device, taken, used) else None
 
     def _choices(self, at: Position) -> Generator[Position]:
         claim = self._claims[at.claim]
@@ -213,111 +155,31 @@ class Search:
                 yield Position(at.claim, at.request, index)
             return
         need = alternatives[at.alternative]
-        if at.taken == need.count:
+        missing = need.count - at.taken
+        if not missing:
             if need.count:  # "all" of nothing is not satisfied
                 yield Position(at.claim, at.request + 1)
             return
-        if len(self.choices[at.claim]) + need.count - at.taken > MAX_RESULTS:
-            raise _TooMany
-        if need.candidates is not None:
+        if len(self._attempt.choices[at.claim]) + missing > MAX_RESULTS:
+            raise _TooManyError
+        if need.request.wants_all:
             # The order does not matter when all are needed, so there is nothing else to try.
-            yield from self._with(at, claim, need, need.candidates[at.taken], 0)
+            yield from self._with(at, need, at.taken)
             return
-        for index in range(at.start, len(self._usable)):
-            candidate = self._usable[index]
-            if not self._in_use(at.claim, need.request, candidate.device) and self._selectable(
-                claim, need.request, need.device_class, candidate
-            ):
-                yield from self._with(at, claim, need, candidate, index + 1)
+        for index in range(at.start, len(need.candidates)):
+            if not need.may_find(missing, index):
+                return
+            device = need.candidates[index].device
+            if not self._attempt.in_use(at.claim, need.request, device) and need.selectable(index):
+                yield from self._with(at, need, index)
+        need.exhausted()
 
-    def _with(
-        self, at: Position, claim: Claim, need: Need, candidate: Candidate, start: int
-    ) -> Generator[Position]:
+    def _with(self, at: Position, need: Need, index: int) -> Generator[Position]:
         """The position after taking the candidate, if it can be taken; resumed or closed, it is given back."""
-        undo = self._take(at.claim, claim, need.request, candidate)
-        if undo is None:
+        give_back = self._attempt.take(at.claim, need.request, need.candidates[index])
+        if give_back is None:
             return
         try:
-            yield Position(at.claim, at.request, at.alternative, at.taken + 1, start)
+            yield Position(at.claim, at.request, at.alternative, at.taken + 1, index + 1)
         finally:
-            for step in reversed(undo):
-                step()
-
-    def _in_use(self, claim: int, request: Request, device: Device) -> bool:
-        chosen = self._chosen.get(device.id, ())
-        if request.admin_access:
-            return claim in chosen
-        return bool(chosen) or device.id in self._allocated.devices
-
-    def _take(
-        self, index: int, claim: Claim, request: Request, candidate: Candidate
-    ) -> list[Callable[[], None]] | None:
-        """Give the device to the request: how to take it back, or None where that is not possible."""
-        device = candidate.device
-        if self._in_use(index, request, device):
-            return None
-        undo: list[Callable[[], None]] = []
-        consumed = self._reserve(request, candidate, undo)
-        if consumed is None or not self._constrain(index, claim, request, device, undo):
-            for step in reversed(undo):
-                step()
-            return None
-        self._record(index, Choice(request, candidate, consumed if device.shareable else {}), undo)
-        return undo
-
-    def _reserve(
-        self, request: Request, candidate: Candidate, undo: list[Callable[[], None]]
-    ) -> Mapping[str, Quantity] | None:
-        """Capacity, counters and taints; None where one of them is in the way."""
-        device = candidate.device
-        consumed = self._consumption(request, device)
-        if consumed is None:
-            return None
-        charged = device.shareable and (device.id in self._allocated.shared or self._shares.get(device.id))
-        if device.consumes and not charged:
-            if not self._counters.take(candidate.pool, device):
-                return None
-            undo.append(partial(self._counters.give_back, candidate.pool, device))
-        if not taints.tolerated(device.raw.get("taints") or (), request.tolerations):
-            return None
-        return consumed
-
-    def _constrain(
-        self, index: int, claim: Claim, request: Request, device: Device, undo: list[Callable[[], None]]
-    ) -> bool:
-        for constraint in self._constraints[index]:
-            remove = constraint.add(request.name, request.subrequest, device)
-            if remove is None:
-                if request.wants_all:
-                    # Kubernetes: such a claim makes no sense, so it is an error rather than a bad fit.
-                    raise AllocationError(
-                        f"claim {claim.name}, request {request.short_name}: cannot add device {device.id} because"
-                        " a claim constraint would not be satisfied"
-                    )
-                return False
-            undo.append(remove)
-        return True
-
-    def _record(self, index: int, choice: Choice, undo: list[Callable[[], None]]) -> None:
-        device = choice.candidate.device
-        if device.shareable:
-            self._shares[device.id] = self._shares.get(device.id, 0) + 1
-            used = self._used.setdefault(device.id, {})
-            for name, amount in choice.consumed.items():
-                used[name] = used.get(name, 0) + amount.nanos
-            undo.append(partial(self._unshare, device.id, choice.consumed))
-        else:
-            chosen = self._chosen.setdefault(device.id, set())
-            chosen.add(index)
-            undo.append(partial(chosen.discard, index))
-        self.choices[index].append(choice)
-        undo.append(self._drop(index))
-
-    def _unshare(self, device: DeviceId, consumed: Mapping[str, Quantity]) -> None:
-        self._shares[device] -= 1
-        for name, amount in consumed.items():
-            self._used[device][name] -= amount.nanos
-
-    def _drop(self, index: int) -> Callable[[], None]:
-        choices = self.choices[index]
-        return lambda: choices.__delitem__(-1)
+            give_back()
