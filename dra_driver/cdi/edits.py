@@ -1,164 +1,126 @@
-"""What a container gets of a GPU: device nodes and environment.
+"""What a container gets of a GPU: device nodes, the driver's files, hooks, and environment.
 
-The plugin sees the host through mounts, so every path has two sides: `Root.local` is where the plugin looks,
-`Root.host` is what goes into the spec, since the container runtime resolves it on the host.
-
-Nodes are looked up each time. A spec made from an earlier look is how Pods started without a GPU on nodes
-whose driver came up late, and a handful of stats cost less than a cache that must know when it is wrong.
-A GPU is handed out only if the nodes that any CUDA program opens are there; otherwise the Pod would start,
-and fail in its own words.
+Everything is proved in the view that the runtime will have before a claim is called prepared: nodes are there and
+are the loaded driver's, libraries fit the kernel module. What is missing is a HardwareError that names it and the place
+looked at, and the next call looks again.
 """
 
-import os
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Protocol
 
-from dra_driver.cdi.spec import ContainerEdits, DeviceNode
+import structlog
+
+from dra_driver.cdi import wsl
+from dra_driver.cdi.driver_files import DriverFiles
+from dra_driver.cdi.injection import render_links
+from dra_driver.cdi.kernel import Kernel
+from dra_driver.cdi.nodes import DeviceNodes, find_mig_device
+from dra_driver.cdi.root import HOST, Root
+from dra_driver.cdi.spec import ContainerEdits
 from dra_driver.devices.model import Target
 from dra_driver.errors import HardwareError
-from dra_driver.inventory.model import Gpu, MigDevice
+from dra_driver.inventory.model import Gpu
 
-# Opened by every CUDA program, whatever GPU it uses.
-_REQUIRED = ("nvidiactl", "nvidia-uvm")
-# Profilers and graphics; absent where their kernel module is not loaded.
-_OPTIONAL = ("nvidia-uvm-tools", "nvidia-modeset")
+log = structlog.get_logger(__name__)
+
+# The NVIDIA runtime's own hook would else add all GPUs for an image that sets this to "all".
+_VOID = ContainerEdits(env=("NVIDIA_VISIBLE_DEVICES=void",))
+_TEGRA_RELEASE = "/etc/nv_tegra_release"
 
 
 class EditSource(Protocol):
     """Where the container edits of devices come from."""
 
-    def device_edits(self, target: Target, gpu: Gpu) -> ContainerEdits:
-        """What this device alone needs; `gpu` is its physical GPU as last scanned.
+    def device_edits(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
+        """What this device alone needs; `gpu` is its physical GPU as last scanned. `common_edits` comes first.
 
-        HardwareError where something the container needs is missing on the node.
+        With `admin_access` the claim is for monitoring, and gets the NVSwitches too. HardwareError where something
+        the container needs is missing on the node.
         """
         ...
 
     def common_edits(self) -> ContainerEdits:
-        """What any device of this driver needs, once a container: the place for the driver's own files."""
+        """What any device of this driver needs, once a container.
+
+        The same object as long as it is the same, since it is large, and encoded once. HardwareError as above.
+        """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """A directory of the host, `host`, which the plugin sees as `local`."""
-
-    host: PurePosixPath
-    local: Path
-
-    def node(self, path: str) -> DeviceNode:
-        """The device node that containers know as `path`, found under this root."""
-        host = str(self.host)
-        return DeviceNode(path, host_path=None if host == "/" else host + path)
-
-    def has(self, path: str) -> bool:
-        # Strings: pathlib's joins took a third of a whole Prepare.
-        return os.path.exists(f"{self.local}{path}")  # noqa: PTH110 - for speed, see above
-
-
-HOST = Root(PurePosixPath("/"), Path("/"))
 
 
 class DriverEdits:
     """Edits for the driver that is installed under `driver_root`.
 
     Its device nodes are under the same root if that has a `dev` directory (a driver container), else under
-    `host` (a driver installed into /usr/local or the like). `proc` is where the plugin sees the host's /proc.
+    `host` (a driver installed into /usr/local or the like). `proc` and `sysfs` are where the plugin sees the host's
+    /proc and /sys, `hook_path` is where the host has nvidia-cdi-hook, if not in its usual places.
     """
 
-    def __init__(self, driver_root: Root = HOST, *, host: Root = HOST, proc: Path = Path("/proc")) -> None:
+    def __init__(
+        self,
+        driver_root: Root = HOST,
+        *,
+        host: Root = HOST,
+        proc: Path = Path("/proc"),
+        sysfs: Path = Path("/sys"),
+        hook_path: str | None = None,
+    ) -> None:
         self._driver_root = driver_root
         self._host = host
-        self._proc = proc
+        self._kernel = Kernel(proc, sysfs)
+        self._files = DriverFiles(driver_root, host, self._kernel, hook_path=hook_path)
+        self._common: tuple[ContainerEdits, ContainerEdits, ContainerEdits] | None = None
+        self._said_unproven = False
 
     def common_edits(self) -> ContainerEdits:
-        root = self._dev_root()
-        paths = [f"/dev/{name}" for name in _REQUIRED + _OPTIONAL]
-        return ContainerEdits(
-            # The NVIDIA runtime's own hook would else add all GPUs for an image that sets this to "all".
-            env=("NVIDIA_VISIBLE_DEVICES=void",),
-            device_nodes=tuple(root.node(path) for path in paths if root.has(path)),
-        )
+        if wsl.is_wsl(self._host):
+            return _VOID + wsl.common_edits(self._host)
+        nodes, files = self._nodes().control(), self._files.find().edits
+        known = self._common
+        if known is None or known[0] != nodes or known[1] is not files:
+            self._common = known = (nodes, files, _VOID + nodes + files)
+        return known[2]
 
-    def device_edits(self, target: Target, gpu: Gpu) -> ContainerEdits:
+    def device_edits(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
         if gpu.minor is None:
+            return self._without_minor(gpu)
+        nodes = self._nodes()
+        edits = nodes.gpu(gpu, gpu.minor)
+        if target.kind == "mig":
+            edits += nodes.capabilities(target, gpu, gpu.minor)
+        if target.kind == "gpu" or "gfx" in find_mig_device(target, gpu).profile.name:
+            edits += self._drm_edits(nodes, gpu)
+        if admin_access:
+            edits += nodes.switches(gpu)
+        self._say_unproven(nodes.root)
+        return edits
+
+    def _nodes(self) -> DeviceNodes:
+        has_dev = (self._driver_root.local / "dev").is_dir()
+        return DeviceNodes(self._driver_root if has_dev else self._host, self._kernel)
+
+    def _drm_edits(self, nodes: DeviceNodes, gpu: Gpu) -> ContainerEdits:
+        names = nodes.drm(gpu)
+        if not names:
+            return ContainerEdits()
+        # A claim's common edits are asked for first, so this is what they were made with.
+        hook = self._files.last().hook
+        links = ContainerEdits(hooks=(render_links(hook, gpu.pci_address, names),) if hook else ())
+        return nodes.drm_edits(names) + links
+
+    def _without_minor(self, gpu: Gpu) -> ContainerEdits:
+        if wsl.is_wsl(self._host):
+            return wsl.device_edits(self._host, gpu)
+        if self._driver_root.has(_TEGRA_RELEASE) or self._host.has(_TEGRA_RELEASE):
             raise HardwareError(
-                f"GPU {gpu.uuid} has no minor number, so that its device node cannot be told; "
-                "GPUs without one (WSL2, some integrated GPUs) cannot be prepared"
+                f"GPU {gpu.uuid} is part of a Tegra module, whose driver consists of other files and nodes; "
+                "this driver cannot prepare it, use the NVIDIA container runtime on this node"
             )
-        root = self._dev_root()
-        path = f"/dev/nvidia{gpu.minor}"
-        needed = [path, *(f"/dev/{name}" for name in _REQUIRED)]
-        missing = [needed_path for needed_path in needed if not root.has(needed_path)]
-        if missing:
-            raise HardwareError(
-                f"GPU {gpu.uuid} cannot be given to a container: {', '.join(missing)} "
-                f"{'does' if len(missing) == 1 else 'do'} not exist under {root.host} on the node; "
-                "wait until the NVIDIA driver is up, or run nvidia-modprobe -c0 -u there"
-            )
-        capabilities = self._capability_nodes(target, gpu) if target.kind == "mig" else ()
-        return ContainerEdits(device_nodes=(root.node(path), *capabilities))
-
-    def _dev_root(self) -> Root:
-        return self._driver_root if (self._driver_root.local / "dev").is_dir() else self._host
-
-    def _capability_nodes(self, target: Target, gpu: Gpu) -> tuple[DeviceNode, ...]:
-        """The two nodes that open a MIG device: its GPU instance's and its compute instance's.
-
-        Their numbers are explicit, so that the runtime makes them: on the host they exist only where
-        nvidia-modprobe was run for them.
-        """
-        mig = _mig_device(target, gpu)
-        instance = (
-            self._proc / "driver/nvidia/capabilities" / f"gpu{gpu.minor}" / "mig" / f"gi{mig.gpu_instance}"
-        )
-        major = self._capabilities_major()
-        nodes = []
-        for access in (instance / "access", instance / f"ci{mig.compute_instance}" / "access"):
-            minor, mode = _read_access(access)
-            nodes.append(
-                DeviceNode(
-                    f"/dev/nvidia-caps/nvidia-cap{minor}", type="c", major=major, minor=minor, file_mode=mode
-                )
-            )
-        return tuple(nodes)
-
-    def _capabilities_major(self) -> int:
-        path = self._proc / "devices"
-        characters, _, _ = _read(path).partition("Block devices:")
-        for line in characters.splitlines():
-            number, _, name = line.strip().partition(" ")
-            if name == "nvidia-caps":
-                return int(number)
         raise HardwareError(
-            f"{path} lists no nvidia-caps, so that MIG devices cannot be opened; is the NVIDIA driver loaded?"
+            f"GPU {gpu.uuid} has no minor number, so that its device node cannot be told; "
+            "look at /proc/driver/nvidia/gpus on the node"
         )
 
-
-def _mig_device(target: Target, gpu: Gpu) -> MigDevice:
-    for device in gpu.mig.devices if gpu.mig else ():
-        if device.uuid == target.uuid:
-            return device
-    raise HardwareError(
-        f"MIG device {target.uuid} does not exist on GPU {gpu.uuid} any more; "
-        "delete the Pod so that its claim is allocated anew"
-    )
-
-
-def _read_access(path: Path) -> tuple[int, int]:
-    """Minor number and file mode (decimal) of a capability."""
-    fields = dict(line.partition(":")[::2] for line in _read(path).splitlines())
-    try:
-        return int(fields["DeviceFileMinor"]), int(fields["DeviceFileMode"])
-    except (KeyError, ValueError) as error:
-        raise HardwareError(f"{path} does not tell a capability's minor and mode") from error
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace")
-    except OSError as error:
-        raise HardwareError(
-            f"{path} cannot be read ({error.strerror}); is the NVIDIA driver loaded?"
-        ) from error
+    def _say_unproven(self, root: Root) -> None:
+        if not root.nodes.proves and not self._said_unproven:
+            self._said_unproven = True
+            log.warning("device nodes not proven: placeholders are accepted", dev_root=str(root.host))

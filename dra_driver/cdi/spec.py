@@ -9,8 +9,8 @@ JSON rather than YAML: both are legal, JSON needs no dependency and is ten times
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
 
@@ -94,6 +94,7 @@ class ContainerEdits:
     mounts: tuple[Mount, ...] = ()
     hooks: tuple[Hook, ...] = ()
     additional_gids: tuple[int, ...] = ()
+    _encoded: "_Encoded | None" = field(default=None, init=False, repr=False, compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.env or self.device_nodes or self.mounts or self.hooks or self.additional_gids)
@@ -115,6 +116,20 @@ class ContainerEdits:
             hooks=[hook.as_dict() for hook in self.hooks] or None,
             additionalGids=list(self.additional_gids) or None,
         )
+
+    def encoded(self) -> "_Encoded":
+        """The edits as JSON, made once: those that all claims share are a hundred mounts."""
+        if self._encoded is None:
+            body = self.as_dict()
+            version = minimum_version({"containerEdits": body})
+            object.__setattr__(self, "_encoded", _Encoded(_to_json(body), version))
+        assert self._encoded is not None
+        return self._encoded
+
+
+class _Encoded(NamedTuple):
+    json: str
+    minimum_version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +166,16 @@ class Spec:
 
     def to_json(self) -> bytes:
         """The file's content; equal specs give equal bytes, so that a stale file is found by comparing."""
-        return json.dumps(self.as_dict(), separators=(",", ":")).encode() + b"\n"
+        own = replace(self, edits=ContainerEdits()).as_dict()
+        if not self.edits:
+            return f"{_to_json(own)}\n".encode()
+        common = self.edits.encoded()
+        own["cdiVersion"] = max(own["cdiVersion"], common.minimum_version, key=VERSIONS.index)
+        return f'{_to_json(own)[:-1]},"containerEdits":{common.json}}}\n'.encode()
+
+
+def _to_json(body: dict[str, Any]) -> str:
+    return json.dumps(body, separators=(",", ":"))
 
 
 def minimum_version(body: Mapping[str, Any]) -> str:

@@ -1,94 +1,32 @@
 """The files of a simulated driver root, as data: path -> what stands there.
 
-The layout is that of a driver installed from NVIDIA's packages on a Debian-like x86_64 system, as far as a
-kubelet plugin, CDI and a container look at it. Contents are as short as what is parsed allows; libraries are
-texts, so that nobody runs a program against them by mistake and gets further than the loader's error.
+Beside what an installer leaves (`installed_driver`) it is what the running driver shows: device nodes, and the parts
+of /sys and /proc that tell of GPUs, as far as a kubelet plugin, CDI and a container look at them.
 """
 
-import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from dra_driver.inventory.installed_driver import installed_driver
 from dra_driver.inventory.model import Gpu
 from dra_driver.inventory.profile import Profile
+from dra_driver.inventory.root_entries import DEFAULT_LAYOUT, CharDevice, Entry, File, Layout, Symlink
 
-_LIBRARIES = "usr/lib/x86_64-linux-gnu"
-# Library -> its soname's number; None: loaded by its full name only. The compute and graphics set of R580.
-_SONAMES: dict[str, int | None] = {
-    "libcuda": 1,
-    "libcudadebugger": 1,
-    "libnvcuvid": 1,
-    "libnvidia-allocator": 1,
-    "libnvidia-cfg": 1,
-    "libnvidia-encode": 1,
-    "libnvidia-fbc": 1,
-    "libnvidia-ml": 1,
-    "libnvidia-ngx": 1,
-    "libnvidia-nvvm": 4,
-    "libnvidia-opencl": 1,
-    "libnvidia-opticalflow": 1,
-    "libnvidia-ptxjitcompiler": 1,
-    "libnvidia-sandboxutils": 1,
-    "libnvidia-vksc-core": 1,
-    "libnvoptix": 1,
-    "libEGL_nvidia": 0,
-    "libGLESv1_CM_nvidia": 1,
-    "libGLESv2_nvidia": 2,
-    "libGLX_nvidia": 0,
-    "vdpau/libvdpau_nvidia": 1,
-    "libnvidia-eglcore": None,
-    "libnvidia-glcore": None,
-    "libnvidia-glsi": None,
-    "libnvidia-glvkspirv": None,
-    "libnvidia-gpucomp": None,
-    "libnvidia-pkcs11": None,
-    "libnvidia-pkcs11-openssl3": None,
-    "libnvidia-rtcore": None,
-    "libnvidia-tls": None,
-}
-_DEVELOPMENT_LINKS = (
-    "libcuda",
-    "libnvidia-ml",
-    "libnvidia-ptxjitcompiler",
-)  # have a plain .so beside the soname
-_PROGRAMS = ("nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server")
-_FIRMWARE = ("gsp_ga10x.bin", "gsp_tu10x.bin")
 # The order in which device numbers are given out; drm is not NVIDIA's, but its nodes must be no real ones either.
 _DRIVERS = ("nvidia", "nvidia-uvm", "nvidia-nvswitch", "nvidia-caps", "drm")
 _CAP_CONFIG, _CAP_MONITOR, _CAPS_FIRST = 1, 2, 3
 _CAPS_PER_INSTANCE, _INSTANCES_PER_GPU = 9, 15
 
 
-@dataclass(frozen=True, slots=True)
-class File:
-    content: bytes
-    mode: int = 0o644
-
-
-@dataclass(frozen=True, slots=True)
-class Symlink:
-    target: str
-
-
-@dataclass(frozen=True, slots=True)
-class CharDevice:
-    major: int
-    minor: int
-    mode: int = 0o666
-
-
-Entry = File | Symlink | CharDevice
-
-
-def driver_files(profile: Profile, gpus: Iterable[Gpu], majors: list[int]) -> dict[str, Entry]:
+def driver_files(
+    profile: Profile, gpus: Iterable[Gpu], majors: list[int], layout: Layout = DEFAULT_LAYOUT
+) -> dict[str, Entry]:
     """All entries by path below the root; `majors` (at least one) are the numbers that device nodes may have."""
     gpus = tuple(gpus)
     numbers = {driver: majors[i % len(majors)] for i, driver in enumerate(_DRIVERS)}
     files: dict[str, Entry] = {}
     for part in (
-        _libraries(profile.driver_version),
-        _programs(gpus),
-        _dev(profile, gpus, numbers),
+        installed_driver(profile.driver_version, profile.machine, gpus, layout),
+        _dev(profile, gpus, numbers, layout),
         _sys(profile, gpus),
         _proc(profile, gpus, numbers),
     ):
@@ -96,44 +34,19 @@ def driver_files(profile: Profile, gpus: Iterable[Gpu], majors: list[int]) -> di
     return files
 
 
-def _libraries(version: str) -> Iterator[tuple[str, Entry]]:
-    for name, number in _SONAMES.items():
-        real = f"{name}.so.{version}"
-        text = f"{real} of a simulated driver\n"
-        yield f"{_LIBRARIES}/{real}", File(text.encode())
-        base = real.rpartition("/")[2]
-        if number is not None:
-            yield f"{_LIBRARIES}/{name}.so.{number}", Symlink(base)
-            if name in _DEVELOPMENT_LINKS:
-                yield f"{_LIBRARIES}/{name}.so", Symlink(f"{name}.so.{number}")
-    for name in _FIRMWARE:
-        yield f"lib/firmware/nvidia/{version}/{name}", File(b"firmware of a simulated driver\n")
-
-
-def _programs(gpus: tuple[Gpu, ...]) -> Iterator[tuple[str, Entry]]:
-    """`nvidia-smi` lists the GPUs whose device node is there: in a container, those that it was given."""
-    lines = [
-        "#!/bin/sh",
-        "# Stands in for nvidia-smi on a simulated node: lists the GPUs whose device nodes are here.",
-    ]
-    for gpu in (gpu for gpu in gpus if gpu.minor is not None):
-        text = shlex.quote(f"GPU {gpu.index}: {gpu.name} (UUID: {gpu.uuid})")
-        lines.append(f"[ -e /dev/nvidia{gpu.minor} ] && echo {text}")
-    yield "usr/bin/nvidia-smi", File("\n".join([*lines, "exit 0", ""]).encode(), 0o755)
-    for name in _PROGRAMS:
-        text = f"#!/bin/sh\necho '{name}: this node simulates its GPUs' >&2\nexit 1\n"
-        yield f"usr/bin/{name}", File(text.encode(), 0o755)
-
-
-def _dev(profile: Profile, gpus: tuple[Gpu, ...], majors: dict[str, int]) -> Iterator[tuple[str, Entry]]:
-    yield "dev/nvidiactl", CharDevice(majors["nvidia"], 255)
-    yield "dev/nvidia-modeset", CharDevice(majors["nvidia"], 254)
+def _dev(
+    profile: Profile, gpus: tuple[Gpu, ...], majors: dict[str, int], layout: Layout
+) -> Iterator[tuple[str, Entry]]:
+    # nvidia-uvm has no parameter for a group: its nodes are everybody's.
+    access = (0o660, layout.device_gid) if layout.device_gid else (0o666, 0)
+    yield "dev/nvidiactl", CharDevice(majors["nvidia"], 255, *access)
+    yield "dev/nvidia-modeset", CharDevice(majors["nvidia"], 254, *access)
     yield "dev/nvidia-uvm", CharDevice(majors["nvidia-uvm"], 0)
     yield "dev/nvidia-uvm-tools", CharDevice(majors["nvidia-uvm"], 1)
     for gpu in gpus:
         if gpu.minor is None:
             continue
-        yield f"dev/nvidia{gpu.minor}", CharDevice(majors["nvidia"], gpu.minor)
+        yield f"dev/nvidia{gpu.minor}", CharDevice(majors["nvidia"], gpu.minor, *access)
         for node, number in _drm_nodes(gpu.minor):
             yield f"dev/dri/{node}", CharDevice(majors["drm"], number)
             kind = "render" if node.startswith("render") else "card"
@@ -188,7 +101,7 @@ def _proc(profile: Profile, gpus: tuple[Gpu, ...], majors: dict[str, int]) -> It
     version = profile.driver_version
     yield (
         "proc/driver/nvidia/version",
-        _text(f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  simulated"),
+        _text(f"NVRM version: NVIDIA UNIX Open Kernel Module for {profile.machine}  {version}  simulated"),
     )
     yield (
         "proc/driver/nvidia/params",

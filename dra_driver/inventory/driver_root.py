@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dra_driver.errors import UnavailableError, UsageError
-from dra_driver.inventory.driver_files import CharDevice, Entry, File, Symlink, driver_files
+from dra_driver.inventory.driver_files import driver_files
 from dra_driver.inventory.faults import faults_file
 from dra_driver.inventory.profile import Profile
+from dra_driver.inventory.root_entries import DEFAULT_LAYOUT, CharDevice, Entry, File, Layout, Symlink
 
 _MARKER = ".simulated-driver-root"
 _MAJORS = range(240, 255)  # "local/experimental use" in the kernel's admin-guide/devices.txt
@@ -31,12 +32,13 @@ def make_driver_root(
     *,
     node_name: str,
     device_nodes: bool | None = None,
+    layout: Layout = DEFAULT_LAYOUT,
     proc: Path = Path("/proc"),
-) -> None:
+) -> bool:
     """Make, or bring up to date, the driver root of the node `node_name` of the kind `profile` at `path`.
 
-    `device_nodes` tells whether to make character devices; by default where the process may. `proc` is where
-    the running kernel lists its majors. UsageError where `path` is something else already,
+    `device_nodes` tells whether to make character devices; by default where the process may. The answer is whether
+    they were made. `layout` is how the driver was installed, `proc` where the running kernel lists its majors. UsageError where `path` is something else already,
     UnavailableError where the file system refuses.
     """
     try:
@@ -45,7 +47,7 @@ def make_driver_root(
         majors = _free_majors(proc)
         if device_nodes is None:
             device_nodes = bool(majors) and _may_make_nodes(path, majors[0])
-        files = driver_files(profile, profile.gpus_on(node_name), majors or list(_MAJORS))
+        files = driver_files(profile, profile.gpus_on(node_name), majors or list(_MAJORS), layout)
         if not device_nodes:
             files = {
                 name: File(b"", entry.mode) if isinstance(entry, CharDevice) else entry
@@ -54,6 +56,7 @@ def make_driver_root(
         _sync(path, files)
     except OSError as error:
         raise UnavailableError(f"the simulated driver root {path} cannot be made: {error}") from error
+    return device_nodes
 
 
 def _claim(path: Path) -> None:
@@ -138,6 +141,8 @@ def _make(path: Path, entry: Entry) -> None:
             path.write_bytes(content)
         case CharDevice(major, minor):
             os.mknod(path, stat.S_IFCHR | entry.mode, os.makedev(major, minor))
+    if isinstance(entry, CharDevice) and entry.gid:
+        os.chown(path, 0, entry.gid)
     path.chmod(entry.mode)  # whatever the umask
 
 
@@ -156,6 +161,7 @@ def _is(path: Path, found: os.stat_result, entry: Entry) -> bool:
             return (
                 stat.S_ISCHR(found.st_mode)
                 and stat.S_IMODE(found.st_mode) == entry.mode
+                and found.st_gid == entry.gid
                 and found.st_rdev == os.makedev(major, minor)
             )
 

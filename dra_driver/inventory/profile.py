@@ -5,7 +5,7 @@ real values; what no reference confirms is listed under `unverified:` (path in t
 off as real. Users write their own, in the same keys, and give its path:
 
     description: one line
-    driver: {version: 580.95.05, cuda: 13.0}
+    driver: {version: 580.95.05, cuda: 13.0}            # machine: aarch64, where it is not x86_64
     defaults: {name: NVIDIA L4, memoryMiB: 23034, ...}   # for all GPUs; a GPU's own keys win, null unsets
     gpus:
       - {pci: 0000:9f:00.0, root: pci0000:9e, numa: 0}
@@ -49,6 +49,7 @@ class Profile:
     gpus: tuple[Gpu, ...]  # by PCI address
     device_ids: Mapping[str, str]  # PCI device ids ("20b0") of GPUs, by PCI address, where told
     unverified: Mapping[str, str]  # path in the profile -> why its value is not confirmed
+    machine: str = "x86_64"  # of the CPU, as uname says it
 
     @property
     def switches(self) -> tuple[str, ...]:
@@ -109,7 +110,7 @@ def load_profile(name_or_path: str | Path) -> Profile:
 def _read(root: document.Value, name: str, folder: Path | None) -> Profile:
     optional = ["defaults", "nvlink", "unverified"]
     fields = root.fields(["description", "driver", "gpus"], optional)
-    driver = fields["driver"].fields(["version", "cuda"])
+    driver = fields["driver"].fields(["version", "cuda"], ["machine"])
     cuda = driver["cuda"].text("a CUDA version such as 13.0", r"\d{1,2}\.\d").split(".")
     unverified: dict[str, str] = {}
 
@@ -135,6 +136,7 @@ def _read(root: document.Value, name: str, folder: Path | None) -> Profile:
         ),
         device_ids=reader.device_ids,
         unverified=read_unverified(root) | unverified,
+        machine=driver["machine"].choice(("x86_64", "aarch64")) if "machine" in driver else "x86_64",
     )
 
 

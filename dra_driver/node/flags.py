@@ -105,6 +105,11 @@ FLAGS = (
         ("DRIVER_ROOT_CTR_PATH",),
     ),
     Flag("host-root", "/", "where this process sees the root directory of the host"),
+    Flag(
+        "nvidia-cdi-hook-path",
+        None,
+        "nvidia-cdi-hook on the host; default: looked for, and without it containers get the driver by mounts alone",
+    ),
     Flag("backend", "nvml", "nvml, or simulated:PROFILE with the name or the file of a profile"),
     Flag("pool-name", None, "name of the pool; default: NODE/gpu"),
     Flag(

@@ -4,7 +4,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from dra_driver.cdi.edits import DriverEdits, Root
+from dra_driver.cdi.edits import DriverEdits
+from dra_driver.cdi.root import CHARACTER_DEVICES, PLACEHOLDERS, NodeCheck, Root
+from dra_driver.inventory.fake_elf import shared_library
 
 DEVICES = "Character devices:\n  1 mem\n195 nvidia-frontend\n234 nvidia-caps\n\nBlock devices:\n  8 sd\n"
 
@@ -13,12 +15,15 @@ class DriverRoot:
     """A host with a driver container's root at `/run/nvidia/driver`, both under `path`."""
 
     host = PurePosixPath("/run/nvidia/driver")
+    version = "580.95.05"
+    libraries = "usr/lib/x86_64-linux-gnu"
 
     def __init__(self, path: Path) -> None:
         self.local = path / "driver-root"
         self.host_local = path / "host"
         self.proc = path / "proc"
-        for directory in (self.local / "dev", self.host_local / "dev", self.proc):
+        self.sysfs = path / "sys"
+        for directory in (self.local / "dev", self.host_local / "dev", self.proc, self.sysfs):
             directory.mkdir(parents=True)
         (self.proc / "devices").write_text(DEVICES)
 
@@ -31,13 +36,51 @@ class DriverRoot:
         access.parent.mkdir(parents=True, exist_ok=True)
         access.write_text(f"DeviceFileMinor: {minor}\nDeviceFileMode: {mode}\nDeviceFileModify: 1\n")
 
-    def edits(self) -> DriverEdits:
-        root = Root(self.host, self.local)
-        return DriverEdits(root, host=Root(PurePosixPath("/"), self.host_local), proc=self.proc)
+    def add_library(self, name: str, soname: str | None = None, *, version: str | None = None) -> Path:
+        """A library of the driver, such as "libcuda", and the link that ldconfig makes for its soname."""
+        path = self.local / self.libraries / f"{name}.so.{version or self.version}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(shared_library(soname or path.name, "x86_64"))
+        if soname:
+            link = path.parent / soname
+            link.unlink(missing_ok=True)
+            link.symlink_to(path.name)
+        return path
+
+    def install(self, *, version: str | None = None) -> None:
+        """What every container needs."""
+        self.add_library("libcuda", "libcuda.so.1", version=version)
+        self.add_library("libnvidia-ml", "libnvidia-ml.so.1", version=version)
+
+    def load(self, version: str) -> None:
+        """The kernel module of this version is loaded now."""
+        path = self.sysfs / "module/nvidia/version"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{version}\n")
+
+    def add_file(self, path: str, content: bytes = b"x", *, host: bool = False) -> Path:
+        """A file at a path that starts with a slash."""
+        file = Path(f"{self.host_local if host else self.local}{path}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        return file
+
+    def root(self, nodes: NodeCheck = PLACEHOLDERS) -> Root:
+        return Root(self.host, self.local, nodes)
+
+    def edits(self, *, nodes: NodeCheck = PLACEHOLDERS, hook_path: str | None = None) -> DriverEdits:
+        host = Root(PurePosixPath("/"), self.host_local, nodes)
+        return DriverEdits(self.root(nodes), host=host, proc=self.proc, sysfs=self.sysfs, hook_path=hook_path)
 
 
 @pytest.fixture
 def driver(tmp_path: Path) -> DriverRoot:
     root = DriverRoot(tmp_path)
     root.add("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm")
+    root.install()
     return root
+
+
+@pytest.fixture
+def strict() -> NodeCheck:
+    return CHARACTER_DEVICES

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import dra_driver.files
-from dra_driver.cdi.edits import DriverEdits, Root
+from dra_driver.cdi.edits import DriverEdits
+from dra_driver.cdi.root import PLACEHOLDERS, Root
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import Device, DeviceSet, Target
 from dra_driver.files import Files
+from dra_driver.inventory.fake_elf import shared_library
 from dra_driver.inventory.model import Gpu, Inventory, Mig, MigDevice, MigProfile
 from dra_driver.kube.errors import NotFoundError
 from dra_driver.prepare import ClaimRef, Engine, RecordStore
@@ -105,8 +107,14 @@ class Node:
         self.dev.mkdir(parents=True)
         for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
             (self.dev / name).touch()
-        (path / "proc").mkdir()
-        self.edits = DriverEdits(Root(PurePosixPath("/"), path / "root"), proc=path / "proc")
+        libraries = path / "root/usr/lib64"
+        libraries.mkdir(parents=True)
+        for name in ("libcuda", "libnvidia-ml"):
+            (libraries / f"{name}.so.580.95.05").write_bytes(shared_library(f"{name}.so.1", "x86_64"))
+        for name in ("proc", "sys"):
+            (path / name).mkdir()
+        root = Root(PurePosixPath("/"), path / "root", PLACEHOLDERS)
+        self.edits = DriverEdits(root, host=root, proc=path / "proc", sysfs=path / "sys")
         self.boot_id = str(uuid.UUID(int=1))
         self.claims = Claims()
         self.inventory = Inventory(available=True, gpus=(self.gpu(0), self.gpu(1)))

@@ -1,0 +1,142 @@
+"""What of an installed driver goes into every container: libraries, programs, configuration, firmware, sockets.
+
+Found once and kept while nothing of what was looked at changes (see `look`): another kernel module, another file in
+place of libcuda, a hook program that appears. It is kept in memory only, so no boot or restart outlives it.
+
+A container without libcuda or libnvidia-ml would start and then find no GPU, so that is an error here, before anybody
+is told that the claim is prepared; nothing is kept then, and the next call looks again.
+"""
+
+import threading
+from dataclasses import dataclass
+
+import structlog
+
+from dra_driver.cdi.configuration import find_configuration
+from dra_driver.cdi.firmware import find_firmware
+from dra_driver.cdi.hook import HookProgram, find_hook
+from dra_driver.cdi.injection import with_hooks, without_hooks
+from dra_driver.cdi.kernel import Kernel
+from dra_driver.cdi.libraries import DIRECTORIES, LD_CACHE, Libraries, find_libraries
+from dra_driver.cdi.look import Look
+from dra_driver.cdi.programs import find_programs
+from dra_driver.cdi.root import Root
+from dra_driver.cdi.sockets import find_sockets
+from dra_driver.cdi.spec import ContainerEdits
+from dra_driver.errors import HardwareError
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The edits for the driver's files, and the hook program that they use, if any."""
+
+    edits: ContainerEdits
+    hook: HookProgram | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    found: Found
+    looks: tuple[Look, ...]
+    kernel: tuple[str | None, str | None]
+
+    def is_valid(self, kernel: tuple[str | None, str | None]) -> bool:
+        return self.kernel == kernel and all(look.same() for look in self.looks)
+
+
+class DriverFiles:
+    """The files of the driver under `driver_root`; hooks and sockets are looked for on `host` too. Thread-safe."""
+
+    def __init__(
+        self, driver_root: Root, host: Root, kernel: Kernel, *, hook_path: str | None = None
+    ) -> None:
+        self._roots = (driver_root,) if driver_root == host else (driver_root, host)
+        self._kernel = kernel
+        self._hook_path = hook_path
+        self._mutex = threading.Lock()  # so that only one looks; the looks are file system calls alone
+        self._kept: _Kept | None = None
+        self._last: Found | None = None
+
+    def find(self) -> Found:
+        """The same object as last time while the driver is the same; HardwareError where it is not whole."""
+        kernel = self._kernel.driver_version(), self._kernel.firmware_path()
+        kept = self._kept
+        if kept is not None and kept.is_valid(kernel):
+            return kept.found
+        with self._mutex:
+            renewed = self._kept
+            if renewed is not None and renewed is not kept and renewed.is_valid(kernel):
+                return renewed.found
+            self._kept = None
+            looks = tuple(Look(root) for root in self._roots)
+            found = self._find(looks, *kernel)
+            if self._last == found:
+                found = self._last
+            else:
+                log.info(
+                    "driver files found",
+                    driver_root=str(self._roots[0].host),
+                    mounts=len(found.edits.mounts),
+                    hook=found.hook.path if found.hook else None,
+                )
+            self._kept, self._last = _Kept(found, looks, kernel), found
+        return found
+
+    def last(self) -> Found:
+        """What the last `find` gave, without looking again; if there was none, this is one."""
+        return self.find() if self._last is None else self._last
+
+    def _find(self, looks: tuple[Look, ...], kernel_version: str | None, firmware: str | None) -> Found:
+        driver, host = looks[0], looks[-1]
+        libraries = find_libraries(driver, kernel_version)
+        _check_whole(libraries, driver, kernel_version)
+        version = libraries.version
+        assert version is not None
+        hook = find_hook(host, self._hook_path)
+        files = [
+            *find_configuration(driver, version),
+            *find_firmware(driver, version, firmware),
+            *find_programs(driver),
+        ]
+        edits = with_hooks(libraries.found, version, hook) if hook else without_hooks(libraries.found)
+        edits += ContainerEdits(mounts=tuple(file.mount() for file in files))
+        edits += ContainerEdits(mounts=tuple(socket.socket_mount() for socket in find_sockets(looks)))
+        for path, problem in libraries.problems.items():
+            log.warning("driver library left out", path=driver.host_path(path), err=problem)
+        return Found(edits, hook)
+
+
+def _check_whole(libraries: Libraries, driver: Look, kernel_version: str | None) -> None:
+    """HardwareError, one sentence with what is missing and where it was looked for, unless the driver is whole."""
+    missing = libraries.missing()
+    if not missing:
+        return
+    root = driver.root.host
+    names = f"{' and '.join(missing)} {'does' if len(missing) == 1 else 'do'} not exist"
+    broken = [
+        f"{driver.host_path(path)}: {why}"
+        for path, why in libraries.problems.items()
+        if path.endswith(missing)
+    ]
+    others = [version for version in libraries.versions if version != libraries.version]
+    if broken:
+        raise HardwareError(
+            f"the NVIDIA driver under {root} on the node cannot be used ({'; '.join(broken)}); install it anew"
+        )
+    if libraries.version is None and len(others) > 1:
+        raise HardwareError(
+            f"the NVIDIA driver under {root} on the node is there in versions {' and '.join(others)}, and neither the "
+            "kernel module nor libcuda.so.1 tells which one counts; remove the one that is not in use"
+        )
+    if kernel_version is not None and others:
+        raise HardwareError(
+            f"{names} for the loaded kernel module under {root} on the node, where libraries of "
+            f"{' and '.join(others)} are; finish the upgrade of the driver, or reboot the node"
+        )
+    raise HardwareError(
+        f"{names} under {root} on the node (looked in "
+        f"{', '.join(directory.lstrip('/') for directory in DIRECTORIES)} and what {LD_CACHE.lstrip('/')} names); "
+        "wait until the NVIDIA driver is installed, or set --driver-root to where it is"
+    )

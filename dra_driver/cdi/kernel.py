@@ -1,0 +1,80 @@
+"""What the running kernel says of the NVIDIA driver: its version, its device numbers, its MIG capabilities.
+
+All is read anew at each use: /proc and /sys are memory, and every one of these facts changes when the driver is
+loaded again.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from dra_driver.errors import HardwareError
+
+
+class Kernel:
+    """The kernel, through the directories where the plugin sees the host's /proc and /sys."""
+
+    def __init__(self, proc: Path = Path("/proc"), sysfs: Path = Path("/sys")) -> None:
+        self._proc = proc
+        self._sysfs = sysfs
+        self._version = f"{sysfs}/module/nvidia/version"
+        self._devices = f"{proc}/devices"
+
+    def driver_version(self) -> str | None:
+        """Of the kernel module that is loaded, "580.95.05"; None where there is none, or it does not say."""
+        return _first_line(self._version)
+
+    def firmware_path(self) -> str | None:
+        """The host directory that firmware is loaded from before all others, where one is set."""
+        return _first_line(f"{self._sysfs}/module/firmware_class/parameters/path")
+
+    def drm_nodes(self, pci_address: str) -> tuple[str, ...]:
+        """The nodes of a GPU below /dev/dri, "card1" and "renderD129"."""
+        try:
+            names = os.listdir(f"{self._sysfs}/bus/pci/devices/{pci_address}/drm")  # noqa: PTH208 - names are wanted
+        except OSError:
+            return ()  # its module is not loaded
+        return tuple(sorted(name for name in names if name.startswith(("card", "renderD"))))
+
+    def majors(self) -> Mapping[str, int]:
+        """The numbers of character device drivers, by name; empty where the kernel does not list them."""
+        try:
+            with open(self._devices, encoding="ascii", errors="replace") as file:  # noqa: PTH123 - a Prepare opens it
+                characters, _, _ = file.read().partition("Block devices:")
+        except OSError:
+            return {}
+        pairs = (line.split() for line in characters.splitlines())
+        return {pair[1]: int(pair[0]) for pair in pairs if len(pair) == 2 and pair[0].isdigit()}
+
+    def capability(self, path: str) -> tuple[int, int, int]:
+        """Major, minor and file mode (decimal) of a capability such as "gpu0/mig/gi1/access".
+
+        HardwareError where the driver lists no such capability.
+        """
+        major = self.majors().get("nvidia-caps")
+        if major is None:
+            raise HardwareError(
+                f"{self._devices} lists no nvidia-caps, so that MIG devices cannot be opened; "
+                "is the NVIDIA driver loaded?"
+            )
+        access = self._proc / "driver/nvidia/capabilities" / path
+        try:
+            text = access.read_text(encoding="ascii", errors="replace")
+        except OSError as error:
+            raise HardwareError(
+                f"{access} cannot be read ({error.strerror}); is the NVIDIA driver loaded?"
+            ) from error
+        fields = dict(line.partition(":")[::2] for line in text.splitlines())
+        try:
+            minor, mode = int(fields["DeviceFileMinor"]), int(fields["DeviceFileMode"])
+        except (KeyError, ValueError) as error:
+            raise HardwareError(f"{access} does not tell a capability's minor and mode") from error
+        return major, minor, mode
+
+
+def _first_line(path: str) -> str | None:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123 - a Prepare opens it
+            return file.readline().strip() or None
+    except OSError:
+        return None

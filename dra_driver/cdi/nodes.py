@@ -1,0 +1,127 @@
+"""The device nodes of containers: those of any CUDA program, those of a GPU, those of a MIG device.
+
+Nodes are looked up each time. A spec made from an earlier look is how Pods started without a GPU on nodes
+whose driver came up late, and a handful of stats cost less than a cache that must know when it is wrong.
+A GPU is handed out only if the nodes that any CUDA program opens are there, and are those of the driver that is
+loaded now: after a reload its numbers are others, and a node that was left behind leads nowhere.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+
+from dra_driver.cdi.kernel import Kernel
+from dra_driver.cdi.root import Root, is_restricted_to_group
+from dra_driver.cdi.spec import ContainerEdits, DeviceNode
+from dra_driver.devices.model import Target
+from dra_driver.errors import HardwareError
+from dra_driver.inventory.model import Gpu, MigDevice, RemoteType
+
+# Opened by every CUDA program, whatever GPU it uses.
+_REQUIRED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+# Profilers and graphics; absent where their kernel module is not loaded.
+_OPTIONAL = ("/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+_SWITCH = "nvidia-nvswitch"
+# What /proc/devices calls their drivers; older releases had one name for all of the first.
+_DRIVERS = {"/dev/nvidia-uvm": ("nvidia-uvm",), "/dev/nvidia": ("nvidia", "nvidia-frontend")}
+
+
+class DeviceNodes:
+    """The nodes below `dev_root`, numbered as `kernel` says."""
+
+    def __init__(self, dev_root: Root, kernel: Kernel) -> None:
+        self.root = dev_root
+        self._kernel = kernel
+
+    def control(self) -> ContainerEdits:
+        """The nodes that do not depend on the GPU, as far as they exist."""
+        return self._edits(_REQUIRED + _OPTIONAL)
+
+    def gpu(self, gpu: Gpu, minor: int) -> ContainerEdits:
+        """The node of a physical GPU; HardwareError where it, or a control node, is missing or of an old driver."""
+        path = f"/dev/nvidia{minor}"
+        majors = self._kernel.majors() if self.root.nodes.proves else {}
+        missing, stale = [], []
+        for needed in (path, *_REQUIRED):
+            found = self.root.find_node(needed)
+            if found is None:
+                missing.append(needed)
+            elif not _is_current(needed, minor if needed == path else None, found, majors):
+                stale.append(needed)
+        if missing:
+            raise HardwareError(self._missing(gpu, missing))
+        if stale:
+            raise HardwareError(
+                f"GPU {gpu.uuid} cannot be given to a container: {', '.join(stale)} under {self.root.host} on the "
+                "node has not the numbers of the loaded driver; remove it there, and run nvidia-modprobe -c0 -u"
+            )
+        return self._edits((path,))
+
+    def drm(self, gpu: Gpu) -> tuple[str, ...]:
+        """The names below /dev/dri of a GPU's nodes that exist."""
+        names = self._kernel.drm_nodes(gpu.pci_address)
+        return tuple(name for name in names if self.root.find_node(f"/dev/dri/{name}") is not None)
+
+    def drm_edits(self, names: Iterable[str]) -> ContainerEdits:
+        return self._edits(f"/dev/dri/{name}" for name in names)
+
+    def capabilities(self, target: Target, gpu: Gpu, minor: int) -> ContainerEdits:
+        """The two nodes that open a MIG device: its GPU instance's and its compute instance's.
+
+        Their numbers are explicit, so that the runtime makes them: on the host they exist only where
+        nvidia-modprobe was run for them.
+        """
+        mig = find_mig_device(target, gpu)
+        instance = f"gpu{minor}/mig/gi{mig.gpu_instance}"
+        nodes = []
+        for access in (f"{instance}/access", f"{instance}/ci{mig.compute_instance}/access"):
+            major, number, mode = self._kernel.capability(access)
+            path = f"/dev/nvidia-caps/nvidia-cap{number}"
+            nodes.append(DeviceNode(path, type="c", major=major, minor=number, file_mode=mode))
+        return ContainerEdits(device_nodes=tuple(nodes))
+
+    def switches(self, gpu: Gpu) -> ContainerEdits:
+        """The NVSwitches of the node, if this GPU's links go to them: for monitoring, CUDA does not open them."""
+        if not any(link.remote is RemoteType.SWITCH for link in gpu.nvlinks or ()):
+            return ContainerEdits()
+        try:
+            names = os.listdir(self.root.local_path("/dev"))  # noqa: PTH208 - names are wanted
+        except OSError:
+            return ContainerEdits()
+        return self._edits(f"/dev/{name}" for name in sorted(names) if name.startswith(_SWITCH))
+
+    def _edits(self, paths: Iterable[str]) -> ContainerEdits:
+        """The nodes at these paths that exist, and the groups that a container must be in to open them."""
+        found = [(path, status) for path in paths if (status := self.root.find_node(path)) is not None]
+        gids = dict.fromkeys(status.st_gid for _, status in found if is_restricted_to_group(status))
+        return ContainerEdits(
+            device_nodes=tuple(self.root.node(path, status) for path, status in found),
+            additional_gids=tuple(gids),
+        )
+
+    def _missing(self, gpu: Gpu, paths: list[str]) -> str:
+        what = [f"{path} (which is no device node)" if self.root.has(path) else path for path in paths]
+        return (
+            f"GPU {gpu.uuid} cannot be given to a container: {', '.join(what)} "
+            f"{'does' if len(what) == 1 else 'do'} not exist under {self.root.host} on the node; "
+            "wait until the NVIDIA driver is up, or run nvidia-modprobe -c0 -u there"
+        )
+
+
+def find_mig_device(target: Target, gpu: Gpu) -> MigDevice:
+    """The MIG device that a target means; HardwareError where it is gone."""
+    for device in gpu.mig.devices if gpu.mig else ():
+        if device.uuid == target.uuid:
+            return device
+    raise HardwareError(
+        f"MIG device {target.uuid} does not exist on GPU {gpu.uuid} any more; "
+        "delete the Pod so that its claim is allocated anew"
+    )
+
+
+def _is_current(path: str, minor: int | None, found: os.stat_result, majors: Mapping[str, int]) -> bool:
+    """Whether a node has the numbers of the driver; True where the kernel does not list them."""
+    if minor is not None and majors and os.minor(found.st_rdev) != minor:
+        return False
+    drivers = _DRIVERS.get(path, _DRIVERS["/dev/nvidia"])
+    expected = [majors[driver] for driver in drivers if driver in majors]
+    return not expected or os.major(found.st_rdev) in expected

@@ -1,0 +1,66 @@
+"""GPUs under WSL2: one node for all of them, and the driver of the Windows host below /usr/lib/wsl.
+
+The node `/dev/dxg` opens every GPU of the machine, so a claim there gets all of them: claims share, and nothing
+keeps them apart. The libraries are Windows' own; `lib/` has those that programs load, which find the rest below
+`drivers/` by its path. So the whole directory is mounted where it is, and the libraries of `lib/` under their names
+into both places where loaders look (see `injection`; NVIDIA's hooks are not used).
+"""
+
+from dra_driver.cdi.elf import Machine, read_elf
+from dra_driver.cdi.injection import without_hooks
+from dra_driver.cdi.libraries import Library
+from dra_driver.cdi.look import Look
+from dra_driver.cdi.mounts import HostFile
+from dra_driver.cdi.root import Root
+from dra_driver.cdi.spec import ContainerEdits
+from dra_driver.errors import HardwareError
+from dra_driver.inventory.model import Gpu
+
+NODE = "/dev/dxg"
+_DIRECTORY = "/usr/lib/wsl"
+_LIBRARIES = f"{_DIRECTORY}/lib"
+_NEEDED = "libcuda.so.1"
+
+
+def is_wsl(host: Root) -> bool:
+    """Whether the GPUs of this host are those of a Windows host."""
+    return host.has(NODE) and not host.has("/dev/nvidiactl")
+
+
+def device_edits(host: Root, gpu: Gpu) -> ContainerEdits:
+    """The one node; HardwareError where it is none."""
+    found = host.find_node(NODE)
+    if found is None:
+        raise HardwareError(
+            f"GPU {gpu.uuid} cannot be given to a container: {NODE} is no device node on the node"
+        )
+    return ContainerEdits(device_nodes=(host.node(NODE, found),))
+
+
+def common_edits(host: Root) -> ContainerEdits:
+    """Windows' driver; HardwareError where it is not whole."""
+    look = Look(host)
+    names = look.names(_LIBRARIES)
+    if _NEEDED not in names:
+        raise HardwareError(
+            f"{_NEEDED} does not exist in {_LIBRARIES} on the node; install the NVIDIA driver on its Windows host"
+        )
+    libraries = [
+        Library(look.host_path(real), _LIBRARIES, (name,), machine)
+        for name in sorted(names)
+        if ".so" in name and (real := look.file(f"{_LIBRARIES}/{name}")) and (machine := _machine(look, real))
+    ]
+    directory = look.real(_DIRECTORY)
+    assert directory is not None  # it has a file
+    mounts = [HostFile(look.host_path(directory), _DIRECTORY).mount()]
+    program = look.file(f"{_LIBRARIES}/nvidia-smi")
+    if program is not None:
+        mounts.append(HostFile(look.host_path(program), "/usr/bin/nvidia-smi").mount())
+    return ContainerEdits(mounts=tuple(mounts)) + without_hooks(libraries)
+
+
+def _machine(look: Look, real: str) -> Machine | None:
+    try:
+        return read_elf(look.local_path(real)).machine
+    except (OSError, ValueError):
+        return None  # a text beside the libraries
