@@ -22,6 +22,7 @@ from dra_driver.embedded.apiserver.kinds import (
 from dra_driver.resource.metadata import metadata
 from dra_driver.resource.problems import Problem, forbidden, invalid, not_found, required
 from dra_driver.resource.validation import validate
+from dra_driver.selectors import compile_selector
 
 ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
 _PROTECTED = ("default", "kube-system", "kube-public")  # namespaces that cannot be deleted
@@ -98,7 +99,9 @@ def problems(
     """What is wrong with `obj` as a creation (no `old`) or as an update."""
     if kind.resource.group == "resource.k8s.io":
         # Admin access is asked for once: at creation.
-        found = validate(obj, admin_namespace=admin_namespace or old is not None)
+        found = validate(
+            obj, compile_selector=compile_selector, admin_namespace=admin_namespace or old is not None
+        )
     else:
         found = [*metadata(obj["metadata"], namespaced=kind.resource.namespaced)]
         if kind is POD:
