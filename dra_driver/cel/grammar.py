@@ -20,14 +20,16 @@ _REPLACEMENTS = (
 member_opt_dot : member "." "?" IDENT
 member_opt_index : member "[" "?" expr "]\"""",
     ),
-    ('member_object  : member "{" [fieldinits] "}"', 'member_object  : member "{" [fieldinits [","]] "}"'),
-    ('list_lit       : "[" [exprlist] "]"', 'list_lit       : "[" [listinits [","]] "]"'),
-    ('map_lit        : "{" [mapinits] "}"', 'map_lit        : "{" [mapinits [","]] "}"'),
+    (
+        'fieldinits     : IDENT ":" expr ("," IDENT ":" expr)*',
+        'fieldinits     : IDENT ":" expr ("," IDENT ":" expr)* [","]',
+    ),
+    ('list_lit       : "[" [exprlist] "]"', 'list_lit       : "[" [listinits] "]"'),
     (
         'mapinits       : expr ":" expr ("," expr ":" expr)*',
-        """mapinits       : mapinit ("," mapinit)*
+        """mapinits       : mapinit ("," mapinit)* [","]
 mapinit        : ["?"] expr ":" expr
-listinits      : listinit ("," listinit)*
+listinits      : listinit ("," listinit)* [","]
 listinit       : ["?"] expr""",
     ),
     ("literal        : UINT_LIT", "?literal       : UINT_LIT"),

@@ -101,7 +101,7 @@ class _Builder:
             raise CompileError([Issue(1, 1, message)], self.source)
         if isinstance(tree, Token):
             return self.literal(tree)
-        build: Callable[[list[Any], int], ast.Node] = getattr(self, tree.data)
+        build: Callable[[list[Any], int], ast.Node] = getattr(self, str(tree.data))
         return build(tree.children, depth + 1)
 
     def literal(self, token: Token) -> ast.Node:

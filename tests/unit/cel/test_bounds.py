@@ -1,0 +1,89 @@
+"""Expressions of strangers end soon, in an error of ours, whatever they are."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dra_driver.cel import CompileError, Environment, LimitError
+
+
+def bound(count: int, first: str, step: str, body: str) -> str:
+    """cel.bind(v0, first, cel.bind(v1, step, ...body)), where step may name the variable before as `v`."""
+    source = body
+    for index in range(count, 0, -1):
+        source = f"cel.bind(v{index}, {step.replace('v', f'v{index - 1}')}, {source})"
+    return f"cel.bind(v0, {first}, {source})"
+
+
+TOO_DEEP = {
+    "parentheses": "(" * 1000 + "true" + ")" * 1000,
+    "sums": "1" + "+1" * 1000 + " > 0",
+    "not": "!" * 1000 + "true",
+    "fields": "x" + ".a" * 1000,
+    "lists": "[" * 1000 + "]" * 1000,
+    "loops": "".join(f"[1].all(v{index}, " for index in range(240)) + "true" + ")" * 240,
+}
+TOO_LONG = {
+    "nested loops": "xs.all(a, xs.all(b, xs.all(c, xs.all(d, xs.all(e, true)))))",
+    "range": "lists.range(1000000000).size() > 0",
+    "quadratic": "lists.range(900).all(a, lists.range(900).all(b, a + b >= 0))",
+    "string that doubles": bound(60, "s", "v + v", "v60.size() > 0"),
+    "list that doubles, compared": bound(40, "[1, 2]", "[v, v]", "v40 == v40"),
+    "list that doubles, printed": bound(40, "[1, 2]", "[v, v]", "'%s'.format([v40]) == ''"),
+    "list that doubles, flattened": bound(40, "[1, 2]", "[v, v]", "v40.flatten(50).size() > 0"),
+    "replace": f"'{'a' * 4000}'.replace('a', '{'b' * 4000}').size() > 0",
+    "distinct": "lists.range(5000).distinct().size() > 0",
+    "sets": "sets.equivalent(lists.range(5000), lists.range(5000))",
+}
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("source", TOO_DEEP.values(), ids=TOO_DEEP)
+def test_nesting_is_bounded(environment: Environment, source: str) -> None:
+    with pytest.raises(CompileError, match=r"recursion limit|nests too deeply"):
+        environment.compile(source)
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("source", TOO_LONG.values(), ids=TOO_LONG)
+def test_steps_are_bounded(evaluate: Callable[..., Any], source: str) -> None:
+    with pytest.raises(LimitError, match="cost limit exceeded"):
+        evaluate(source, xs=list(range(20)))
+
+
+def test_a_spent_budget_is_not_absorbed(evaluate: Callable[..., Any]) -> None:
+    with pytest.raises(LimitError):
+        evaluate("lists.range(1000000000).size() > 0 || true")
+
+
+def test_the_length_of_an_expression_is_bounded(environment: Environment) -> None:
+    with pytest.raises(CompileError, match="longer than 10240 bytes"):
+        environment.compile(f"'{'é' * 5200}' == s")
+
+
+def test_a_long_chain_of_ands_is_no_nesting(evaluate: Callable[..., Any]) -> None:
+    assert evaluate(" && ".join(["n == 1"] * 1000)) is True
+
+
+@pytest.mark.timeout(5)
+def test_regular_expressions_do_not_backtrack(evaluate: Callable[..., Any]) -> None:
+    assert evaluate("s.matches('(a+)+$')", s="a" * 5000 + "!") is False
+
+
+def test_threads_share_a_program(environment: Environment) -> None:
+    program = environment.compile("xs.map(v, v * n).exists(v, v == n * 3) && cel.bind(y, n, y == n)")
+    wrong: list[int] = []
+
+    def run(number: int) -> None:
+        values: dict[str, Any] = {"x": None, "a": None, "n": number, "s": "", "xs": [1, 2, 3], "m": {}}
+        wrong.extend(number for _ in range(300) if program.evaluate(values) is not True)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
