@@ -20,25 +20,26 @@ NODE = {"metadata": {"name": "n1"}}
 CLASS = {"metadata": {"name": "any"}, "spec": {}}
 DRIVER = "gpu.nvidia.com"
 TOTAL = 4  # of the one counter
+RARELY = st.sampled_from([False, False, False, True])  # so that most inputs are not hopeless at once
 
 devices = st.fixed_dictionaries(
     {
-        "clique": st.sampled_from(["a", "b", None]),
+        "clique": st.sampled_from(["a", "a", "b", "b", None]),
         "model": st.sampled_from(["x", "y"]),
-        "memory": st.integers(1, 4),
-        "counter": st.integers(0, 3),
-        "tainted": st.booleans(),
-        "shared": st.booleans(),
-        "taken": st.booleans(),
+        "memory": st.sampled_from([4, 4, 3]),
+        "counter": st.sampled_from([0, 0, 1, 3]),
+        "tainted": RARELY,
+        "shared": RARELY,
+        "taken": RARELY,
     }
 )
 requests = st.fixed_dictionaries(
     {
         "count": st.integers(1, 2),
-        "model": st.sampled_from(["x", None, None]),
-        "memory": st.sampled_from([None, None, 1, 2, 4]),
+        "model": st.sampled_from([None, None, None, "x"]),
+        "memory": st.sampled_from([None, None, 1, 2, 3]),
         "tolerates": st.booleans(),
-        "admin": st.sampled_from([False, False, False, True]),
+        "admin": RARELY,
     }
 )
 claims = st.fixed_dictionaries(
@@ -185,7 +186,7 @@ def as_assignment(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(devices, max_size=4), st.lists(claims, min_size=1, max_size=2))
+@given(st.lists(devices, max_size=5), st.lists(claims, min_size=1, max_size=2))
 def test_the_answer_is_that_of_brute_force(given_devices: list[Object], given_claims: list[Object]) -> None:
     named = [{**device, "name": f"d{index}"} for index, device in enumerate(given_devices)]
     slices, allocated = slices_and_allocated(named)
