@@ -20,6 +20,8 @@ ROOTS = [
         for kind in ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
     ),
     "io.k8s.api.coordination.v1.Lease",
+    "io.k8s.api.policy.v1.Eviction",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
     "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
 ]
 

@@ -67,7 +67,7 @@ class Answers:
             item for item in stored if (start is None or item.key > start) and selector.matches(item.obj)
         ]
         metadata: dict[str, Any] = {"resourceVersion": str(listed)}
-        if limit and len(found) > limit:
+        if 0 < limit < len(found):
             metadata["continue"] = _token(found[limit - 1].key, listed)
             if not selector.tests:
                 metadata["remainingItemCount"] = len(found) - limit

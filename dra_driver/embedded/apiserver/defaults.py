@@ -40,7 +40,8 @@ def fill(kind: Kind, obj: dict[str, Any], now: str) -> None:
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
     elif kind is NAMESPACE:
-        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+        metadata = obj["metadata"]
+        metadata.setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata.get("name", "")
     elif kind is EVENT:
         _event(obj)
     elif kind is WEBHOOK:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dra_driver.embedded.apiserver import schema
+from dra_driver.embedded.apiserver import schema, status
 from dra_driver.embedded.apiserver.kinds import Kind
 from dra_driver.embedded.apiserver.schema import Node
 
@@ -128,6 +128,8 @@ def read(entries: list[dict[str, Any]] | None) -> Managed:
 
 
 def _decode(node: dict[str, Any], path: Path) -> Iterator[Path]:
+    if not isinstance(node, dict):
+        raise status.bad_request("metadata.managedFields: fieldsV1 is no tree of fields")
     if not node and path:
         yield path
     for key, below in node.items():

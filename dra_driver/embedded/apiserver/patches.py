@@ -128,12 +128,12 @@ def strategic_merge(target: dict[str, Any], patch: dict[str, Any], node: Node | 
     known = schema.resolve(node)
     result = dict(target)
     if "$retainKeys" in patch:
-        kept = set(patch["$retainKeys"])
+        kept = set(_listed(patch["$retainKeys"], "$retainKeys", str))
         result = {key: value for key, value in result.items() if key in kept}
     for key, value in patch.items():
         if key.startswith(_FROM_PRIMITIVES):
             name = key.removeprefix(_FROM_PRIMITIVES)
-            result[name] = [item for item in result.get(name, []) if item not in value]
+            result[name] = [item for item in result.get(name, []) if item not in _listed(value, key)]
         elif key.startswith("$"):
             continue
         elif value is None:
@@ -143,7 +143,9 @@ def strategic_merge(target: dict[str, Any], patch: dict[str, Any], node: Node | 
     for key, order in patch.items():
         name = key.removeprefix(_ORDER)
         if key.startswith(_ORDER) and name in result:
-            result[name] = _ordered(result[name], order, schema.resolve(schema.child(known, name)))
+            result[name] = _ordered(
+                _listed(result[name], name), _listed(order, key), schema.resolve(schema.child(known, name))
+            )
     return result
 
 
@@ -159,7 +161,14 @@ def _strategic_value(current: Any, value: Any, node: Node | None) -> Any:
     key = known.get("x-kubernetes-patch-merge-key")
     if key is None:
         return [*current, *(item for item in value if item not in current)]
-    return _merged_list(current, value, key, known.get("items"))
+    return _merged_list(_listed(current, "list", dict), _listed(value, "list", dict), key, known.get("items"))
+
+
+def _listed(value: Any, name: str, of: type = object) -> list[Any]:
+    """`value` as the list that a merge needs there; 400 if it is none."""
+    if not isinstance(value, list) or not all(isinstance(item, of) for item in value):
+        raise status.bad_request(f"cannot merge: {name} is no list of what belongs there")
+    return value
 
 
 def _merged_list(

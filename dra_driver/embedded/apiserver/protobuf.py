@@ -1,7 +1,7 @@
 """Bodies in Kubernetes' protobuf encoding, for the few kinds that kubectl creates with typed commands.
 
-`kubectl create namespace|configmap|secret|serviceaccount` send protobuf only, and know no other way when it is
-refused. Four small messages are read here, field by field from the wire; k8s.io/api has their numbers in
+`kubectl create namespace|configmap|secret|serviceaccount` and `kubectl drain` send protobuf only, and know no
+other way when it is refused. Their small messages are read here, field by field from the wire; k8s.io/api has their numbers in
 generated.proto. Answers are always JSON, which all clients accept.
 """
 
@@ -48,6 +48,15 @@ _METADATA = _Message(
     maps=frozenset({"labels", "annotations"}),
     lists=frozenset({"ownerReferences", "finalizers"}),
 )
+_DELETE_OPTIONS = _Message(
+    {
+        1: ("gracePeriodSeconds", _INTEGER),
+        2: ("preconditions", _Message({1: ("uid", _TEXT), 2: ("resourceVersion", _TEXT)})),
+        4: ("propagationPolicy", _TEXT),
+        5: ("dryRun", _TEXT),
+    },
+    lists=frozenset({"dryRun"}),
+)
 _KINDS = {
     "Namespace": _Message({1: ("metadata", _METADATA)}),
     "ConfigMap": _Message(
@@ -70,6 +79,8 @@ _KINDS = {
         maps=frozenset({"data", "stringData"}),
     ),
     "ServiceAccount": _Message({1: ("metadata", _METADATA)}),
+    "DeleteOptions": _DELETE_OPTIONS,
+    "Eviction": _Message({1: ("metadata", _METADATA), 2: ("deleteOptions", _DELETE_OPTIONS)}),
 }
 _BOOLEANS = frozenset({"controller", "blockOwnerDeletion", "immutable"})
 

@@ -105,11 +105,19 @@ def _value(value: Any, node: Node, path: str, into: Decoded) -> Any:
         if not isinstance(value, list):
             raise _mismatch(value, path, "slice")
         items = schema["items"]
-        return [_value(item, items, f"{path}[{index}]", into) for index, item in enumerate(value)]
+        return [
+            _zero(items) if item is None else _value(item, items, f"{path}[{index}]", into)
+            for index, item in enumerate(value)
+        ]
     expected = _PYTHON_TYPES.get(kind) if kind else None
     if expected and (not isinstance(value, expected) or (isinstance(value, bool) and kind != "boolean")):
         raise _mismatch(value, path, _GO_TYPES[str(kind)])
     return value
+
+
+def _zero(node: Node) -> Any:
+    """What Go makes of null in a list."""
+    return {"object": {}, "array": [], "string": "", "boolean": False}.get(resolve(node).get("type", ""), 0)
 
 
 def _object(value: Any, schema: Node, path: str, into: Decoded) -> Any:
