@@ -138,7 +138,7 @@ class Application:
     def _create(self, request: Request, target: Target) -> Answer:
         if target.subresource is not None:
             return self._post_below(request, target)
-        body = _decoded(request)
+        body = _decoded(request, target.kind.resource.kind)
         if target.name is not None:
             raise status.method_not_allowed()
         if target.kind.resource.namespaced and target.namespace is None:
@@ -160,7 +160,12 @@ class Application:
         self._check_writable(target)
         options = write_options(request.query, "UpdateOptions", request.user_agent)
         stored = self._registry.update(
-            target.kind, target.version, target.key, _decoded(request), target.subresource, options
+            target.kind,
+            target.version,
+            target.key,
+            _decoded(request, target.kind.resource.kind),
+            target.subresource,
+            options,
         )
         return self._answers.one(request, target, stored, warnings=options.warnings)
 
@@ -229,8 +234,11 @@ class _YamlLoader(yaml.SafeLoader):
     }
 
 
-def _decoded(request: Request) -> Any:
-    """The request's body, whatever it is; JSON is YAML too, and much faster to read."""
+def _decoded(request: Request, kind: str | None = None) -> Any:
+    """The request's body, whatever it is; refusals name the `kind` that was expected, or a patch.
+
+    JSON is YAML too, and much faster to read.
+    """
     if "protobuf" in request.content_type:
         return protobuf.decode(request.body)
     if "cbor" in request.content_type:
@@ -239,25 +247,30 @@ def _decoded(request: Request) -> Any:
         return json.loads(request.body)
     except ValueError as error:
         if "yaml" not in request.content_type:
-            raise _unreadable(request.body) from error
+            raise _unreadable(request.body, kind) from error
     try:
         return yaml.load(request.body, Loader=_YamlLoader)  # noqa: S506 - a safe loader
     except (ValueError, yaml.YAMLError) as error:
-        raise _unreadable(request.body) from error
+        raise _unreadable(request.body, kind) from error
 
 
-def _unreadable(body: bytes) -> status.StatusError:
+def _unreadable(body: bytes, kind: str | None) -> status.StatusError:
+    fault = "unexpected end of JSON input"
+    if kind is None:
+        return status.bad_request(f"error decoding patch: {fault}")
     found = body[:64].decode(errors="replace") or "<empty>"
     return status.bad_request(
-        f"the object provided is unrecognized: couldn't get version/kind; json parse error ({found})"
+        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
+        f"json parse error: {fault} ({found})"
     )
 
 
 def _typed(request: Request, definition: str) -> dict[str, Any]:
     """A body of a kind that is not stored."""
-    body = _decoded(request)
+    kind = definition.rsplit(".", 1)[-1]
+    body = _decoded(request, kind)
     if not isinstance(body, dict):
-        raise _unreadable(request.body)
+        raise _unreadable(request.body, kind)
     value: dict[str, Any] = schema.decode(body, definition, "v1").value
     return value
 

@@ -101,8 +101,9 @@ def leaves(
     own = {key: value for key, value in obj.items() if key not in _SYSTEM}
     metadata = {key: value for key, value in obj.get("metadata", {}).items() if key not in _SYSTEM_METADATA}
     own["metadata"] = metadata
-    if not metadata:
-        del own["metadata"]
+    for name in ("metadata", "spec", "status"):
+        if not own.get(name):
+            own.pop(name, None)  # to Go, an empty struct is not there
     if subresource == "status":
         own.pop("spec", None)
         own.pop("metadata", None)

@@ -156,8 +156,6 @@ def _claim_status(new: dict[str, Any], old: dict[str, Any]) -> Iterator[Problem]
     if allocation and before and allocation != before:
         yield invalid("status.allocation", allocation, "field is immutable")
     reserved = status.get("reservedFor") or []
-    if reserved and not allocation:
-        yield forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
     known = {entry.get("uid") for entry in was.get("reservedFor") or []}
     if new["metadata"].get("deletionTimestamp") and any(entry.get("uid") not in known for entry in reserved):
         yield forbidden(
