@@ -11,8 +11,6 @@ at what has changed, so that a missed or doubled event does no harm. What fails 
 """
 
 import threading
-import time
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -30,17 +28,16 @@ from dra_driver.embedded.claims import (
     is_reserved_for,
     owning_pod,
 )
+from dra_driver.embedded.pod_warnings import PodWarnings
 from dra_driver.embedded.workqueue import WorkQueue
 from dra_driver.errors import ApiError, UnavailableError
 from dra_driver.kube.client import Client
 from dra_driver.kube.errors import NotFoundError, ObjectConflictError
 from dra_driver.kube.reflector import Reflector
 from dra_driver.kube.resources import (
-    EVENTS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
-    Resource,
 )
 
 log = structlog.get_logger(__name__)
@@ -68,7 +65,7 @@ class Controllers:
         self._claims = Reflector(client, RESOURCE_CLAIMS, on_event=self._claim_changed)
         self._templates = Reflector(client, RESOURCE_CLAIM_TEMPLATES, on_event=self._template_changed)
         self._failures: dict[_Key, int] = {}
-        self._events: dict[tuple[str, str, str, str], Object] = {}  # by the Pod's names and UID, and message
+        self._warnings = PodWarnings(client, "resource_claim")
         self._thread = threading.Thread(target=self._run, name="controllers")
 
     def start(self) -> None:
@@ -150,7 +147,7 @@ class Controllers:
     def _sync_pod(self, namespace: str, name: str) -> None:
         pod = self._pods.get(name, namespace)
         if pod is None or "deletionTimestamp" in pod["metadata"] or is_done(pod):
-            self._events = {key: event for key, event in self._events.items() if key[:2] != (namespace, name)}
+            self._warnings.forget(namespace, name)
             return
         made: dict[str, str] = {}
         failed: TemplateError | None = None
@@ -160,7 +157,9 @@ class Controllers:
                     made[entry["name"]] = created
             except TemplateError as error:
                 failed = error
-                self._warn(pod, "FailedResourceClaimCreation", f"PodResourceClaim {entry['name']}: {error}")
+                self._warnings.warn(
+                    pod, "FailedResourceClaimCreation", f"PodResourceClaim {entry['name']}: {error}"
+                )
         if made:
             self._note_claims(pod, made)
         if failed is not None:
@@ -285,52 +284,13 @@ class Controllers:
         owner = owning_pod(claim)
         if owner is None:
             return
-        namespace = claim["metadata"]["namespace"]
-        pod = self._pods.get(owner["name"], namespace)
-        if pod is not None and pod["metadata"]["uid"] == owner["uid"] and is_done(pod):
-            self._delete(RESOURCE_CLAIMS, claim)
-
-    def _delete(self, resource: Resource, obj: Object) -> None:
-        metadata = obj["metadata"]
+        metadata = claim["metadata"]
+        pod = self._pods.get(owner["name"], metadata["namespace"])
+        if pod is None or pod["metadata"]["uid"] != owner["uid"] or not is_done(pod):
+            return
         try:
             self._client.delete(
-                resource, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+                RESOURCE_CLAIMS, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
             )
         except NotFoundError:
-            log.debug("is gone already", kind=resource.kind, name=metadata["name"])
-
-    # Events
-
-    def _warn(self, pod: Object, reason: str, message: str) -> None:
-        """Tell a Pod's owner; the same message again only raises the count."""
-        metadata = pod["metadata"]
-        namespace = metadata["namespace"]
-        key = namespace, metadata["name"], metadata["uid"], message
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        event = self._events.get(key)
-        if event is not None:
-            event["count"] += 1
-            change = {"count": event["count"], "lastTimestamp": now}
-            try:
-                self._client.patch(EVENTS, event["metadata"]["name"], change, namespace=namespace)
-            except NotFoundError:
-                del self._events[key]
-            else:
-                return
-        about = {"kind": "Pod", "apiVersion": "v1", "namespace": namespace, "name": metadata["name"]}
-        about |= {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{metadata['name']}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
-            "involvedObject": about,
-            "reason": reason,
-            "message": message,
-            "type": "Warning",
-            "count": 1,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "source": {"component": "resource_claim"},
-            "reportingComponent": "resource_claim",
-        }
-        self._events[key] = self._client.create(EVENTS, body)
+            log.debug("claim is gone already", claim=metadata["name"])
