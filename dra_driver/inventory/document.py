@@ -12,20 +12,17 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import yaml
 
 from dra_driver.errors import UsageError
+from dra_driver.yamlevents import events, text_of
 
 MAX_BYTES = 1 << 20
 _MAX_DEPTH = 16
 _MAX_KEY = 96
-_UNPRINTABLE = re.compile(
-    "[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]"
-)  # by YAML 1.1
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, and optional
 
 
 @dataclass(slots=True, eq=False)
@@ -130,22 +127,7 @@ def read_file(path: Path) -> Value:
 
 def parse(data: bytes, source: str) -> Value:
     """The one YAML document in `data`; `source` names it in messages."""
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{source}: expected at most {MAX_BYTES} bytes of YAML, found more")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UsageError(
-            f"{source}, line {line}: expected YAML in UTF-8, found the byte {data[error.start]:#04x}"
-        ) from error
-    if unprintable := _UNPRINTABLE.search(text):
-        line = text.count("\n", 0, unprintable.start()) + 1
-        raise UsageError(f"{source}, line {line}: expected YAML, found the character {unprintable[0]!r}")
-    try:
-        return _build(text, source)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{source}{_where(error)}: expected YAML: {_problem(error)}") from error
+    return _build(text_of(data, source, MAX_BYTES), source)
 
 
 def _build(text: str, source: str) -> Value:
@@ -153,7 +135,7 @@ def _build(text: str, source: str) -> Value:
     root: Value | None = None
     parents: list[Value] = []
     keys: list[str | None] = []  # beside `parents`: the key whose value comes next
-    for event in yaml.parse(text, Loader=_LOADER):
+    for event in events(text, source):
         if isinstance(event, yaml.CollectionEndEvent):
             parents.pop()
             keys.pop()
@@ -209,13 +191,3 @@ def _attach(parent: Value, keys: list[str | None], value: Value) -> bool:
         value.reject("the key is there twice")
     parent.content[key] = value
     return True
-
-
-def _where(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    return f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-
-
-def _problem(error: yaml.YAMLError) -> str:
-    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or error
-    return " ".join(str(problem).split())
