@@ -89,10 +89,10 @@ class Environment:
         checker.check(tree)
         if not checker.issues:
             checker.issues += validate(tree)
-        if not checker.issues:
-            checker.issues += failures(tree)
         if checker.issues:
             raise CompileError(checker.issues, source)
+        if failed := failures(tree):
+            raise CompileError(failed, source, placed=False)
         names = tuple(self._variables)
         compiler = Compiler(names, self._types)
         step = compiler.compile(tree)

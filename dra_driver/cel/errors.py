@@ -31,15 +31,24 @@ class Issue:
 
 
 class CompileError(CelError):
-    """The expression is refused; `issues` has every mistake found, in reading order, `str()` the first."""
+    """The expression is refused; `issues` has every mistake found, in reading order, `str()` the first.
 
-    def __init__(self, issues: list[Issue], source: str) -> None:
+    `placed` is False where what is wrong concerns the expression as a whole.
+    """
+
+    def __init__(self, issues: list[Issue], source: str, *, placed: bool = True) -> None:
         self.issues = tuple(sorted(issues, key=lambda issue: (issue.line, issue.column)))
         first = self.issues[0]
-        super().__init__(f"<input>:{first.line}:{first.column}: {first.message}", name=first.name)
+        where = f"<input>:{first.line}:{first.column}: " if placed else ""
+        super().__init__(f"{where}{first.message}", name=first.name)
+        self.placed = placed
         self.line = first.line
         self.column = first.column
         self.source = source
+
+    def server_text(self) -> str:
+        """What the API server says of the expression: with carets, on several lines."""
+        return f"compilation failed: {self.pretty()}" if self.placed else self.message
 
     def pretty(self) -> str:
         """Every issue with the line it is in and a caret under the place."""

@@ -5,11 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_driver.cel import CompileError, Environment, EvaluationError, Program
+from dra_driver.cel.cost import estimate
 from dra_driver.cel.errors import Issue
 from dra_driver.cel.library import KUBERNETES
 from dra_driver.cel.types import BOOL
 from dra_driver.cel.values import type_name
+from dra_driver.resource.expressions import TOO_COMPLEX
+from dra_driver.resource.limits import MAX_ATTRIBUTE_LENGTH, MAX_ATTRIBUTES_AND_CAPACITIES, MAX_DRIVER_NAME
 from dra_driver.selectors.device import DEVICE, FIELDS, Device
+
+MAX_COST = 1_000_000  # CELSelectorExpressionMaxCost
 
 
 @functools.cache
@@ -41,14 +46,32 @@ def selector(expression: str) -> Selector:
     program = environment().compile(expression)
     if program.type != BOOL and not program.type.is_dynamic:
         message = f"must evaluate to bool or the unknown type, not {program.type}"
-        raise CompileError([Issue(1, 1, message)], expression)
+        raise CompileError([Issue(1, 1, message)], expression, placed=False)
     return Selector(expression, program)
 
 
 def compile_selector(expression: str) -> str | None:
-    """Why the expression is refused, in one line; None where it compiles."""
+    """Why the API server refuses the expression, in its words; None where it does not.
+
+    Here an expression whose worst cost is over the budget is refused as well; the scheduler would try it.
+    """
     try:
-        selector(expression)
+        found = selector(expression)
     except CompileError as error:
-        return str(error)
-    return None
+        return error.server_text()
+    return TOO_COMPLEX if estimate(found.program.tree, _sizes) > MAX_COST else None
+
+
+def _sizes(path: tuple[str, ...]) -> int | None:
+    """How long what an expression reads of a device may be, by the limits of ResourceSlices."""
+    match path:
+        case ("device", "driver"):
+            return MAX_DRIVER_NAME
+        case ("device", "attributes" | "capacity") | ("device", "attributes" | "capacity", _):
+            return MAX_ATTRIBUTES_AND_CAPACITIES
+        case ("device", "attributes", _, _):
+            return MAX_ATTRIBUTE_LENGTH
+        case ("device", _) | ("device", "capacity", _, _):
+            return 1
+        case _:
+            return None

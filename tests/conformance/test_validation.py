@@ -18,23 +18,9 @@ _VECTORS = [
 
 # The API server shows the compiler's own text with a caret; ours says the same in other words.
 _COMPILER_TEXT = {vector["id"] for vector in _VECTORS if "cel.expression: Invalid value" in vector["message"]}
-_NOT_YET = {"selector cost": "the cost of an expression is not estimated yet"}
 
 
-def _params() -> list[Any]:
-    return [
-        pytest.param(
-            vector,
-            id=vector["id"],
-            marks=[pytest.mark.xfail(strict=True, reason=_NOT_YET[vector["id"]])]
-            if vector["id"] in _NOT_YET
-            else [],
-        )
-        for vector in _VECTORS
-    ]
-
-
-@pytest.mark.parametrize("vector", _params())
+@pytest.mark.parametrize("vector", _VECTORS, ids=[vector["id"] for vector in _VECTORS])
 def test_an_object_gets_the_answer_of_a_real_api_server(vector: dict[str, Any]) -> None:
     problems = validate(vector["object"], compile_selector=compile_selector, admin_namespace=False)
     answer = refusal(vector["object"], problems).message if problems else ""

@@ -54,7 +54,11 @@ def test_an_unknown_name_fails_and_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["name", "pool", "node", "taints"])
 def test_what_selectors_do_not_see_is_refused(name: str) -> None:
-    assert compile_selector(f"device.{name} == 'a'") == f"<input>:1:7: undefined field '{name}'"
+    assert compile_selector(f"device.{name} == 'a'") == (
+        f"compilation failed: ERROR: <input>:1:7: undefined field '{name}'\n"
+        f" | device.{name} == 'a'\n"
+        " | ......^"
+    )
 
 
 def test_a_result_that_is_never_a_bool_is_refused() -> None:
@@ -74,6 +78,32 @@ def test_an_attribute_may_be_the_answer() -> None:
 def test_a_device_with_a_list_attribute_fails_every_expression() -> None:
     with pytest.raises(EvaluationError, match="attribute numa: unsupported attribute value"):
         matches("true", {"name": "gpu-0", "attributes": {"numa": {"ints": [0, 1]}}})
+
+
+@pytest.mark.parametrize(
+    ("expression", "allowed"),
+    [
+        ("device.attributes.all(a, device.attributes.all(b, a != b))", True),
+        (
+            "device.attributes.all(a, a.size() < 64 && device.attributes[a].all(k, v, k.matches('^[a-z]+$')))",
+            True,
+        ),
+        ("lists.range(1000).all(n, n >= 0)", True),
+        (
+            (
+                "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c,"
+                " device.attributes.all(d, a.matches(b) && c.matches(d)))))"
+            ),
+            False,
+        ),
+        ("lists.range(10000000).all(n, n >= 0)", False),
+    ],
+)
+def test_an_expression_that_may_cost_too_much_is_refused_by_the_api_server(
+    expression: str, allowed: bool
+) -> None:
+    assert compile_selector(expression) == (None if allowed else "too complex, exceeds cost limit")
+    assert selector(expression).expression == expression  # the scheduler would try it
 
 
 def test_a_selector_that_compiles_has_nothing_to_say() -> None:
