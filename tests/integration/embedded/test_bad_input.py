@@ -86,3 +86,28 @@ def test_wrong_bodies_are_the_clients_fault(
     connection.close()
 
     assert failed == []
+
+
+def test_unknown_fields_are_warned_of_refused_or_ignored_as_asked(server: ApiServer, claim: Any) -> None:
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    body = claim()
+    body["spec"]["surplus"] = 1
+
+    def create(validation: str) -> tuple[int, str | None, Any]:
+        query = f"dryRun=All&fieldValidation={validation}"
+        connection.request(
+            "POST", f"{CLAIMS}?{query}", json.dumps(body), {"Content-Type": "application/json"}
+        )
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("Warning"), json.loads(answer.read())
+
+    warned, refused, ignored, wrong = (create(name) for name in ("Warn", "Strict", "Ignore", "Maybe"))
+    connection.close()
+
+    assert warned[:2] == (201, '299 - "unknown field \\"spec.surplus\\""')
+    assert "surplus" not in warned[2]["spec"]
+    assert refused[0] == 400
+    assert refused[2]["message"].endswith('strict decoding error: unknown field "spec.surplus"')
+    assert ignored[:2] == (201, None)
+    assert (wrong[0], wrong[2]["details"]["causes"][0]["field"]) == (422, "fieldValidation")
+    assert server.store.list(resources.RESOURCE_CLAIMS)["items"] == []

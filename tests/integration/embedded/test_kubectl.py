@@ -241,3 +241,20 @@ def test_edit_sends_what_was_changed(
 
     assert kubectl("edit", "node", "node-a") == "node/node-a edited\n"
     assert server.store.get(NODES, "node-a")["metadata"]["labels"] == {"edited": "yes"}
+
+
+def test_a_server_side_dry_run_stores_nothing(server: ApiServer, kubectl: Kubectl, pod: Make) -> None:
+    output = kubectl("apply", "--dry-run=server", "-f", "-", given=pod())
+
+    assert output == "pod/p created (server dry run)\n"
+    assert server.store.list(PODS)["items"] == []
+
+
+def test_a_node_is_drained(server: ApiServer, kubectl: Kubectl, node: Object, pod: Make) -> None:
+    server.store.create(PODS, pod(nodeName="node-a", terminationGracePeriodSeconds=0))
+
+    output = kubectl("drain", "node-a", "--force", "--timeout=30s")
+
+    assert "node/node-a drained" in output
+    assert server.store.get(NODES, "node-a")["spec"]["unschedulable"] is True
+    assert server.store.list(PODS)["items"] == []

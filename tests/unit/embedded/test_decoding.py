@@ -1,5 +1,8 @@
 """Bodies as the server takes them: typed, pruned, canonical."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,3 +119,12 @@ def test_a_protobuf_body_that_cannot_be_read_is_refused(body: bytes, code: int) 
         protobuf.decode(body)
 
     assert caught.value.code == code
+
+
+def test_the_schemas_are_those_that_are_generated() -> None:
+    script = Path(__file__).parents[3] / "scripts/embedded_schemas.py"
+
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, check=False)
+
+    assert done.stdout == b""
+    assert done.returncode == 0
