@@ -62,4 +62,4 @@ def _evaluate(owner: str, expression: str, device: Device) -> bool | EvaluationE
     except CompileError as error:
         raise AllocationError(f"{owner}: CEL compile error: {error}") from error
     except EvaluationError as error:
-        return error
+        return error.with_traceback(None)  # it is kept: without the frames it came through

@@ -11,6 +11,17 @@ from typing import Any
 from dra_driver.cel import ast, operators
 from dra_driver.cel.access import index, index_optional, map_key, select, select_optional, select_present
 from dra_driver.cel.budget import DEFAULT_BUDGET, Frame
+from dra_driver.cel.control import (
+    Failed,
+    binary,
+    conditional,
+    equal,
+    logic,
+    negation,
+    not_equal,
+    ordered,
+    read_bound,
+)
 from dra_driver.cel.dispatch import call_one, dispatch
 from dra_driver.cel.errors import EvaluationError, LimitError
 from dra_driver.cel.loops import LOOPS, Loop
@@ -51,7 +62,7 @@ class Compiler:
     def _name(self, name: str) -> Step:
         if name in self._scope:
             slot, may_fail = self._scope[name]
-            return _read_bound(slot) if may_fail else lambda frame: frame[slot]
+            return read_bound(slot) if may_fail else lambda frame: frame[slot]
         value = TypeValue(self._types[name].name)
         return lambda _: value
 
@@ -65,25 +76,25 @@ class Compiler:
         name = node.function
         args = [self.compile(arg) for arg in node.args]
         if name == "_&&_":
-            return _logic(args, decides=False)
+            return logic(args, decides=False)
         if name == "_||_":
-            return _logic(args, decides=True)
+            return logic(args, decides=True)
         if name == "_?_:_":
-            return _conditional(*args)
+            return conditional(*args)
         if name == "_[_]":
             return index(*args)
         if name == "_[?_]":
             return index_optional(*args)
         if name in _ARITHMETIC:
-            return _binary(_ARITHMETIC[name], *args)
+            return binary(_ARITHMETIC[name], *args)
         if name in operators.ORDER:
-            return _ordered(operators.ORDER[name], *args)
+            return ordered(operators.ORDER[name], *args)
         if name == "_==_":
-            return _equal(*args)
+            return equal(*args)
         if name == "_!=_":
-            return _not_equal(*args)
+            return not_equal(*args)
         if name == "!_":
-            return _not(args[0])
+            return negation(args[0])
         if name == "-_":
             operand = args[0]
             return lambda frame: operators.negate(operand(frame))
@@ -149,7 +160,7 @@ class Compiler:
             except LimitError:
                 raise
             except EvaluationError as error:
-                frame[slot] = _Failed(error)
+                frame[slot] = Failed(error)
             return body(frame)
 
         return bound
@@ -173,15 +184,6 @@ class Compiler:
         return slots
 
 
-class _Failed:
-    """What a bound variable holds when its value could not be had."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: EvaluationError) -> None:
-        self.error = error
-
-
 def _constant(step: Step) -> Step:
     """A call of constants, such as quantity("40Gi"): computed once, though it fails only when evaluated."""
     try:
@@ -189,98 +191,6 @@ def _constant(step: Step) -> Step:
     except EvaluationError:
         return step
     return lambda _: value
-
-
-def _read_bound(slot: int) -> Step:
-    def read(frame: Frame) -> Any:
-        value = frame[slot]
-        if type(value) is _Failed:
-            raise value.error
-        return value
-
-    return read
-
-
-def _logic(operands: list[Step], *, decides: bool) -> Step:
-    """`||` where true decides, `&&` where false does."""
-
-    def logic(frame: Frame) -> Any:
-        failed: EvaluationError | None = None
-        for operand in operands:
-            try:
-                value = operand(frame)
-            except LimitError:
-                raise
-            except EvaluationError as error:
-                failed = failed or error
-                continue
-            if value is decides:
-                return decides
-            if value is not (not decides):
-                failed = failed or operators.plain_no_overload()
-        if failed is not None:
-            raise failed
-        return not decides
-
-    return logic
-
-
-def _conditional(condition: Step, yes: Step, no: Step) -> Step:
-    def choose(frame: Frame) -> Any:
-        chosen = condition(frame)
-        if chosen is True:
-            return yes(frame)
-        if chosen is False:
-            return no(frame)
-        raise operators.plain_no_overload()
-
-    return choose
-
-
-def _binary(operator: Callable[[Frame, Any, Any], Any], left: Step, right: Step) -> Step:
-    return lambda frame: operator(frame, left(frame), right(frame))
-
-
-def _equal(left: Step, right: Step) -> Step:
-    equals = operators.equals
-
-    def equal(frame: Frame) -> bool:
-        one, other = left(frame), right(frame)
-        if type(one) is str and type(other) is str:
-            return bool(one == other)
-        return equals(frame, one, other)
-
-    return equal
-
-
-def _not_equal(left: Step, right: Step) -> Step:
-    def unequal(frame: Frame) -> bool:
-        one, other = left(frame), right(frame)
-        try:
-            return not operators.equals(frame, one, other)
-        except LimitError:
-            raise
-        except EvaluationError:
-            return True  # cel-go: whatever is not equal, errors included, is unequal
-
-    return unequal
-
-
-def _ordered(test: Callable[[int], bool], left: Step, right: Step) -> Step:
-    compare = operators.compare
-    return lambda frame: test(compare(left(frame), right(frame)))
-
-
-def _not(operand: Step) -> Step:
-    def negated(frame: Frame) -> bool:
-        value = operand(frame)
-        if value is True:
-            return False
-        if value is False:
-            return True
-        raise operators.plain_no_overload()
-
-    return negated
 
 
 def _present(value: Any) -> bool:
