@@ -21,6 +21,8 @@ _WATCH_SECONDS = 1800  # of a watch that names no timeout; the real server takes
 
 @dataclass(frozen=True, slots=True)
 class Request:
+    """An HTTP request, taken apart; of a parameter that repeats, `query` has the last."""
+
     method: str
     path: str
     query: Query
@@ -48,6 +50,7 @@ class Answers:
         self._storage = storage
 
     def listing(self, request: Request, target: Target) -> Answer:
+        """The objects of a collection that the selectors match, or a page of them."""
         query, kind = request.query, target.kind
         selector = self.selector(request, target)
         limit = number(query, "limit")
@@ -92,6 +95,7 @@ class Answers:
         return (key[0], key[1]), listed
 
     def watch(self, request: Request, target: Target) -> Answer:
+        """A stream of what happens to the objects of a collection that the selectors match."""
         query, kind = request.query, target.kind
         since = _revision(query)
         if "sendInitialEvents" in query:
@@ -136,6 +140,7 @@ class Answers:
         return lambda stored: stored.encoded(target.version)
 
     def selector(self, request: Request, target: Target) -> Selector:
+        """What the label and field selectors of a request match."""
         query = request.query
         return selectors.parse(
             target.kind, target.version, query.get("labelSelector"), query.get("fieldSelector")
@@ -150,6 +155,7 @@ class Answers:
         code: int = 200,
         warnings: list[str] | None = None,
     ) -> Answer:
+        """A single object."""
         if "as=Table" in request.accept:
             metadata = {"resourceVersion": stored.obj["metadata"].get("resourceVersion", "")}
             include = request.query.get("includeObject", "Metadata")
@@ -161,6 +167,7 @@ class Answers:
         return Answer(body, code, warnings=warnings or [])
 
     def many(self, request: Request, target: Target, found: list[Stored], metadata: dict[str, Any]) -> Answer:
+        """A list with its `metadata`."""
         kind = target.kind
         if "as=Table" in request.accept:
             include = request.query.get("includeObject", "Metadata")

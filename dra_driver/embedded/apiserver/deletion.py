@@ -50,11 +50,8 @@ class Deletion:
                 return stored, False
             try:
                 if gone:
-                    last = (
-                        stored.obj
-                        if grace == 0 and "deletionTimestamp" not in stored.obj["metadata"]
-                        else new
-                    )
+                    marked = kind is POD or "deletionTimestamp" in stored.obj["metadata"]
+                    last = new if marked else stored.obj
                     return self._storage.remove(kind, last, stored.revision), True
                 return self._storage.put(kind, new, stored.revision), False
             except StaleError:

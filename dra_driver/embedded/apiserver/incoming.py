@@ -63,8 +63,8 @@ def decode(kind: Kind, version: str, body: Any, options: WriteOptions, *, canoni
     return {"kind": expected_kind, "apiVersion": stored_version, **rest}
 
 
-def check_identity(kind: Kind, key: Key, new: Object, stored: Stored) -> str | None:
-    """Hold `new` against the object it is to replace; returns the resourceVersion that was asked for."""
+def check_identity(kind: Kind, key: Key, new: Object, stored: Stored) -> None:
+    """Hold `new` against the object it is to replace, and give it the system's fields of that."""
     metadata, was = new.setdefault("metadata", {}), stored.obj["metadata"]
     if metadata.setdefault("name", key[1]) != key[1]:
         raise status.bad_request(other_name(metadata["name"], key[1]))
@@ -75,19 +75,16 @@ def check_identity(kind: Kind, key: Key, new: Object, stored: Stored) -> str | N
     if metadata.get("uid", was["uid"]) != was["uid"]:
         why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {was['uid']}"
         raise status.conflict(kind.resource, key[1], why)
-    expected: str | None = metadata.get("resourceVersion")
-    if expected and not expected.isdigit():
+    expected = metadata.get("resourceVersion") or "0"  # which is none
+    if not expected.isdigit():
         raise status.internal(f'strconv.ParseUint: parsing "{expected}": invalid syntax')
-    if expected in {None, "", "0"}:
-        expected = None
-    elif expected != was["resourceVersion"]:
+    if expected not in {"0", was["resourceVersion"]}:
         raise status.conflict(kind.resource, key[1])
     for name in _SYSTEM:
         metadata.pop(name, None)
         if name in was:
             metadata[name] = was[name]
     metadata.pop("selfLink", None)
-    return expected
 
 
 def prepare(

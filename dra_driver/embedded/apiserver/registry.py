@@ -201,7 +201,7 @@ class Registry:
         while True:
             stored = current(self._storage, kind, key)
             new = change(stored)
-            expected = incoming.check_identity(kind, key, new, stored)
+            incoming.check_identity(kind, key, new, stored)
             old = stored.obj
             metadata = new["metadata"]
             given = metadata.get("managedFields")
@@ -224,8 +224,8 @@ class Registry:
                     return self._storage.remove(kind, new, stored.revision)
                 return self._storage.put(kind, new, stored.revision)
             except StaleError:
-                if expected:
-                    raise status.conflict(kind.resource, key[1]) from None
+                # From the new object: a version that was asked for will not be there any more, which is a 409.
+                continue
 
     def _prepare(self, kind: Kind, new: Object, old: Object | None, subresource: str | None) -> None:
         namespace = new["metadata"].get("namespace")

@@ -29,6 +29,8 @@ _LAST_ANSWER_SECONDS = 2.0  # that a client may take to read its answer when the
 
 
 class HttpServer(ThreadingHTTPServer):
+    """Listens on 127.0.0.1, at `port` or (0) any."""
+
     daemon_threads = False  # server_close() waits for them
     request_queue_size = 128
 

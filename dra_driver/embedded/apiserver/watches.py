@@ -1,9 +1,9 @@
 """Watch streams: the changes of a kind as a client with selectors sees them, with bookmarks, to their end.
 
 A selector makes events of its own: an object that comes to match is ADDED, one that no longer does is
-DELETED, in the state it had when it last matched. A stream ends after timeoutSeconds, with a last bookmark,
-or (None from `follow`) when the server stops; a watch from a revision whose changes are forgotten gets one
-ERROR event with 410, in a stream that was answered with 200.
+DELETED, in the state it had when it last matched. A stream ends after timeoutSeconds, with a last bookmark, or
+when the server stops; a watch from a revision whose changes are forgotten gets one ERROR event with 410, in a
+stream that was answered with 200.
 """
 
 import time

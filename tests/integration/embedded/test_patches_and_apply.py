@@ -1,6 +1,8 @@
 """All ways to change a part of an object, over the wire."""
 
+import copy
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -216,3 +218,29 @@ def test_an_apply_of_a_status_creates_nothing(client: Client, claim: Make) -> No
             content_type=APPLY,
             field_manager="x",
         )
+
+
+def test_patches_at_the_same_time_are_all_done(client: Client) -> None:
+    client.create(NODES, {"metadata": {"name": "n"}})
+    patches = [{"metadata": {"labels": {f"l{number}": "x"}}} for number in range(40)]
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda patch: client.patch(NODES, "n", patch), patches))
+
+    assert set(client.get(NODES, "n")["metadata"]["labels"]) == {f"l{number}" for number in range(40)}
+
+
+def test_of_updates_at_the_same_time_one_wins(client: Client) -> None:
+    made = client.create(NODES, {"metadata": {"name": "n"}})
+
+    def update(number: int) -> bool:
+        body = copy.deepcopy(made)
+        body["metadata"]["labels"] = {"by": str(number)}
+        try:
+            client.replace(NODES, body)
+        except ObjectConflictError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(update, range(8))).count(True) == 1
