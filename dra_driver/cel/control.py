@@ -79,7 +79,7 @@ def equal(left: Step, right: Step) -> Step:
 
     def compared(frame: Frame) -> bool:
         one, other = left(frame), right(frame)
-        if type(one) is str and type(other) is str:
+        if type(one) is str and type(other) is str and len(one) < 64:  # by far the most frequent
             return bool(one == other)
         return equals(frame, one, other)
 
@@ -101,7 +101,7 @@ def not_equal(left: Step, right: Step) -> Step:
 
 def ordered(test: Callable[[int], bool], left: Step, right: Step) -> Step:
     compare = operators.compare
-    return lambda frame: test(compare(left(frame), right(frame)))
+    return lambda frame: test(compare(frame, left(frame), right(frame)))
 
 
 def negation(operand: Step) -> Step:

@@ -9,7 +9,8 @@ from dra_driver.cel.operators import no_overload
 from dra_driver.cel.values import matcher
 
 Step = Callable[[Frame], Any]
-_GROWING = frozenset({str, list, bytes})
+_SIZED = frozenset({str, list, bytes, dict})
+_FREE = 64  # what is shorter costs nothing beyond the call
 
 
 def call_one(overload: Overload, args: list[Step]) -> Step:
@@ -17,13 +18,7 @@ def call_one(overload: Overload, args: list[Step]) -> Step:
     implementation = overload.implementation
     if overload.metered:
         return lambda frame: implementation(frame, *[arg(frame) for arg in args])
-    if len(args) == 1:
-        (only,) = args
-        return lambda frame: _charged(frame, implementation(only(frame)))
-    if len(args) == 2:
-        first, second = args
-        return lambda frame: _charged(frame, implementation(first(frame), second(frame)))
-    return lambda frame: _charged(frame, implementation(*[arg(frame) for arg in args]))
+    return lambda frame: _call(frame, implementation, [arg(frame) for arg in args])
 
 
 def dispatch(name: str, overloads: tuple[Overload, ...], args: list[Step]) -> Step:
@@ -39,13 +34,18 @@ def dispatch(name: str, overloads: tuple[Overload, ...], args: list[Step]) -> St
             else:
                 if metered:
                     return implementation(frame, *values)
-                return _charged(frame, implementation(*values))
+                return _call(frame, implementation, values)
         raise no_overload(name, *values)
 
     return call
 
 
-def _charged(frame: Frame, value: Any) -> Any:
-    if type(value) in _GROWING and len(value) > 32:
-        charge(frame, len(value) // 10)
-    return value
+def _call(frame: Frame, implementation: Callable[..., Any], values: list[Any]) -> Any:
+    """Call and charge for what is read and what is made; functions run through their arguments once."""
+    for value in values:
+        if type(value) in _SIZED and len(value) > _FREE:
+            charge(frame, len(value) // 10)
+    result = implementation(*values)
+    if type(result) in _SIZED and len(result) > _FREE:
+        charge(frame, len(result) // 10)
+    return result

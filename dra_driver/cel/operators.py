@@ -24,6 +24,7 @@ from dra_driver.cel.values import (
 )
 
 _NUMBERS = frozenset({int, UInt, float})
+_FREE = 256  # comparing texts up to here costs nothing
 _ORDERED = frozenset({str, bytes, bool, Duration, Timestamp})
 
 
@@ -135,9 +136,11 @@ def negate(value: Any) -> Any:
     raise plain_no_overload()
 
 
-def compare(left: Any, right: Any) -> int:
+def compare(frame: Frame, left: Any, right: Any) -> int:
     """-1, 0 or 1; numbers compare across types."""
     kind, other = type(left), type(right)
+    if kind is str and len(left) > _FREE:
+        charge(frame, len(left) // 10)
     if (kind is other and kind in _ORDERED) or (kind in _NUMBERS and other in _NUMBERS):
         if left < right:
             return -1
@@ -163,6 +166,10 @@ def equals(frame: Frame, left: Any, right: Any) -> bool:
     if left is None or right is None:
         return left is right
     if kind is other:
+        if kind is str or kind is bytes:
+            if len(left) > _FREE:
+                charge(frame, len(left) // 10)
+            return bool(left == right)
         if kind is list:
             charge(frame, 2 + 2 * len(left))
             return len(left) == len(right) and all(

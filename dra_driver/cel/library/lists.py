@@ -33,7 +33,7 @@ _ZEROS: dict[Type, Any] = {INT: 0, UINT: UInt(0), DOUBLE: 0.0, DURATION: Duratio
 
 def _is_sorted(frame: Frame, items: list[Any]) -> bool:
     charge(frame, 1 + len(items) // 4)
-    return all(compare(a, b) <= 0 for a, b in itertools.pairwise(items))
+    return all(compare(frame, a, b) <= 0 for a, b in itertools.pairwise(items))
 
 
 def _sum(zero: Any) -> Callable[[Frame, list[Any]], Any]:
@@ -49,7 +49,9 @@ def _extreme(name: str, sign: int) -> Callable[[Frame, list[Any]], Any]:
         if not items:
             raise EvaluationError(f"{name} called on empty list", name=name)
         charge(frame, 1 + len(items) // 4)
-        return functools.reduce(lambda best, item: item if compare(item, best) == sign else best, items)
+        return functools.reduce(
+            lambda best, item: item if compare(frame, item, best) == sign else best, items
+        )
 
     return extreme
 
@@ -115,7 +117,7 @@ def _sorted_by(frame: Frame, items: list[Any], keys: list[Any]) -> list[Any]:
     charge(frame, 1 + len(items) * len(items).bit_length())
     if any(type(key) is not type(keys[0]) for key in keys):
         raise EvaluationError("list elements must have the same type")
-    order = functools.cmp_to_key(compare)
+    order = functools.cmp_to_key(functools.partial(compare, frame))
     try:
         return [items[index] for index in sorted(range(len(items)), key=lambda index: order(keys[index]))]
     except EvaluationError as error:

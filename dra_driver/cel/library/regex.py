@@ -5,6 +5,7 @@ from typing import Any
 
 import re2
 
+from dra_driver.cel.budget import Frame, charge
 from dra_driver.cel.declarations import Library, function, method
 from dra_driver.cel.errors import EvaluationError
 from dra_driver.cel.types import BOOL, INT, STRING, list_of
@@ -28,16 +29,23 @@ def compiled(pattern: str) -> Any:
         raise EvaluationError(f"error parsing regexp: {text}: `{pattern}`") from error
 
 
-def _matches(text: str, pattern: str) -> bool:
+def _charge(frame: Frame, text: str, pattern: str) -> None:
+    charge(frame, (1 + len(text) // 10) * (1 + len(pattern) // 4))
+
+
+def _matches(frame: Frame, text: str, pattern: str) -> bool:
+    _charge(frame, text, pattern)
     return compiled(pattern).search(text) is not None
 
 
-def _find(text: str, pattern: str) -> str:
+def _find(frame: Frame, text: str, pattern: str) -> str:
+    _charge(frame, text, pattern)
     match = compiled(pattern).search(text)
     return "" if match is None else str(match.group())
 
 
-def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+def _find_all(frame: Frame, text: str, pattern: str, limit: int = -1) -> list[str]:
+    _charge(frame, text, pattern)
     found: list[str] = []
     for match in compiled(pattern).finditer(text):
         if 0 <= limit <= len(found):
@@ -48,10 +56,10 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 LIBRARY = Library(
     (
-        function("matches", (STRING, STRING), BOOL, _matches),
-        method("matches", (STRING, STRING), BOOL, _matches),
-        method("find", (STRING, STRING), STRING, _find),
-        method("findAll", (STRING, STRING), list_of(STRING), _find_all),
-        method("findAll", (STRING, STRING, INT), list_of(STRING), _find_all),
+        function("matches", (STRING, STRING), BOOL, _matches, metered=True),
+        method("matches", (STRING, STRING), BOOL, _matches, metered=True),
+        method("find", (STRING, STRING), STRING, _find, metered=True),
+        method("findAll", (STRING, STRING), list_of(STRING), _find_all, metered=True),
+        method("findAll", (STRING, STRING, INT), list_of(STRING), _find_all, metered=True),
     )
 )

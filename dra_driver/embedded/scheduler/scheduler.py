@@ -130,6 +130,9 @@ class Scheduler:
         except (ApiError, UnavailableError) as error:
             log.info("pod not scheduled, trying again", pod=name, err=str(error))
             return True
+        except Exception:  # an object that nobody thought of must not keep all other Pods waiting
+            log.exception("pod not scheduled", pod=name)
+            return False
         self._bound[pod["metadata"]["uid"]] = outcome
         log.info("pod scheduled", pod=name, node=outcome)
         message = f"Successfully assigned {name} to {outcome}"

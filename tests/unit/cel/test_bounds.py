@@ -34,6 +34,9 @@ TOO_LONG = {
     "list that doubles, printed": bound(40, "[1, 2]", "[v, v]", "'%s'.format([v40]) == ''"),
     "list that doubles, flattened": bound(40, "[1, 2]", "[v, v]", "v40.flatten(50).size() > 0"),
     "replace": f"'{'a' * 4000}'.replace('a', '{'b' * 4000}').size() > 0",
+    "scans of a long string": f"cel.bind(v, '{'x' * 5000}', lists.range(50000).all(i, !v.contains('y')))",
+    "comparisons of long strings": f"cel.bind(v, '{'x' * 4000}', lists.range(50000).all(i, v == '{'x' * 4000}'))",
+    "matches of a long pattern": f"lists.range(9000).all(i, s.matches('{'(a|b)?' * 1000}'))",
     "distinct": "lists.range(5000).distinct().size() > 0",
     "sets": "sets.equivalent(lists.range(5000), lists.range(5000))",
 }
