@@ -46,7 +46,7 @@ class Call(Node):
     function: str
     target: Node | None
     args: list[Node]
-    overloads: tuple[Overload, ...] = ()  # set by the checker: those that the static types leave open
+    overloads: tuple[Overload, ...] = ()  # set by the checker: those with as many arguments
 
 
 @dataclass(slots=True, eq=False)

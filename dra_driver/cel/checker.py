@@ -130,15 +130,15 @@ class Checker:
         declared = self._functions.get(name)
         if declared is None:
             return self._undeclared(node, name)
+        # At run time all of them are candidates: what is inferred here of a value that was `dyn` may be wrong.
+        node.overloads = tuple(
+            one for one in declared if one.member == (target is not None) and len(one.args) == len(args)
+        )
         result: Type | None = None
-        fitting = []
-        for overload in declared:
-            if overload.member != (target is not None):
-                continue
+        for overload in node.overloads:
             *wanted, returned = self._bindings.instantiate((*overload.args, overload.result))
             if not self._bindings.all_assignable(args, tuple(wanted)):
                 continue
-            fitting.append(overload)
             returned = self._known(returned)
             if result is None:
                 result = returned
@@ -146,7 +146,6 @@ class Checker:
                 result = DYN
         if result is None:
             return self._no_overload(node, name, args, member=target is not None)
-        node.overloads = tuple(fitting)
         return result
 
     def _logic(self, node: ast.Call, args: tuple[Type, ...]) -> Type:

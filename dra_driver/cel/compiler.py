@@ -16,13 +16,14 @@ from dra_driver.cel.control import (
     binary,
     conditional,
     equal,
+    fallback,
     logic,
     negation,
     not_equal,
     ordered,
     read_bound,
 )
-from dra_driver.cel.dispatch import call_one, dispatch
+from dra_driver.cel.dispatch import dispatch
 from dra_driver.cel.errors import EvaluationError, LimitError
 from dra_driver.cel.loops import LOOPS, Loop
 from dra_driver.cel.types import Type
@@ -100,12 +101,13 @@ class Compiler:
             return lambda frame: operators.negate(operand(frame))
         if node.target is not None:
             args.insert(0, self.compile(node.target))
-        static = [*([node.target] if node.target else []), *node.args]
-        if len(node.overloads) == 1 and not any(arg.type.open for arg in static):
-            step = call_one(node.overloads[0], args)
-            constant = all(isinstance(arg, ast.Literal) for arg in static)
-            return _constant(step) if constant and not node.overloads[0].metered else step
-        return dispatch(name, node.overloads, args)
+            if name in {"or", "orValue"}:
+                return fallback(name, *args)
+        constant = all(
+            isinstance(arg, ast.Literal) for arg in [*([node.target] if node.target else []), *node.args]
+        )
+        step = dispatch(name, node.overloads, args)
+        return _constant(step) if constant and not any(one.metered for one in node.overloads) else step
 
     def list_literal(self, node: ast.ListLiteral) -> Step:
         items = [self.compile(item) for item in node.items]

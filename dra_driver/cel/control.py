@@ -11,6 +11,7 @@ from typing import Any
 from dra_driver.cel import operators
 from dra_driver.cel.budget import Frame
 from dra_driver.cel.errors import EvaluationError, LimitError
+from dra_driver.cel.values import Optional
 
 Step = Callable[[Frame], Any]
 
@@ -66,6 +67,20 @@ def conditional(condition: Step, yes: Step, no: Step) -> Step:
         if chosen is False:
             return no(frame)
         raise operators.plain_no_overload()
+
+    return choose
+
+
+def fallback(name: str, optional: Step, otherwise: Step) -> Step:
+    """optional.or() and .orValue(): the other value is only computed where it is needed."""
+
+    def choose(frame: Frame) -> Any:
+        value = optional(frame)
+        if type(value) is not Optional:
+            raise operators.no_overload(name, value, otherwise(frame))
+        if value.present:
+            return value if name == "or" else value.value
+        return otherwise(frame)
 
     return choose
 

@@ -1,4 +1,8 @@
-"""Calling functions: directly where the types were known at compile time, else by the values' types."""
+"""Calling functions by the types of their values.
+
+The checker has made sure that some overload may fit. What it inferred of a value that came out of `dyn` can be wrong,
+so the values are always looked at before Python gets them.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,14 +15,6 @@ from dra_driver.cel.values import matcher
 Step = Callable[[Frame], Any]
 _SIZED = frozenset({str, list, bytes, dict})
 _FREE = 64  # what is shorter costs nothing beyond the call
-
-
-def call_one(overload: Overload, args: list[Step]) -> Step:
-    """A call whose only fitting overload is known."""
-    implementation = overload.implementation
-    if overload.metered:
-        return lambda frame: implementation(frame, *[arg(frame) for arg in args])
-    return lambda frame: _call(frame, implementation, [arg(frame) for arg in args])
 
 
 def dispatch(name: str, overloads: tuple[Overload, ...], args: list[Step]) -> Step:

@@ -143,16 +143,18 @@ class _Builder:
     relation = addition = multiplication = binary
 
     def unary(self, children: list[Any], depth: int) -> ast.Node:
-        operator, operand = children[0].children[0], children[1]
-        if (
-            operator == "-"
-            and isinstance(operand, Token)
-            and operand.type in {"INT_LIT", "FLOAT_LIT"}
-            and operand[0] != "-"
-        ):
+        operator, operand, times = children[0].children[0], children[1], 1
+        while isinstance(operand, Tree) and operand.data == "unary":
+            following = operand.children[0].children[0]
+            if following != operator:
+                raise self.fail(f"Syntax error: mismatched input '{following}'", following)
+            operand, times = operand.children[1], times + 1
+        if times % 2 == 0:
+            return self.node(operand, depth)  # !!x is x, whatever x is
+        signed = operator == "-" and isinstance(operand, Token) and operand[0] != "-"
+        if signed and times == 1 and operand.type in {"INT_LIT", "FLOAT_LIT"}:
             return self.literal(operator.update(type=operand.type, value=f"-{operand}"))  # so that -2^63 fits
-        function = "!_" if operator == "!" else "-_"
-        return self.call(function, operator, self.node(operand, depth))
+        return self.call("!_" if operator == "!" else "-_", operator, self.node(operand, depth))
 
     def field_name(self, token: Token) -> str:
         if token in _KEYWORDS:

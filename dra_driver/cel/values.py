@@ -112,6 +112,10 @@ def matcher(wanted: Type) -> Callable[[Any], bool] | None:
         return lambda value: type(value) is list and (element is None or not value or element(value[0]))
     if wanted.kind is Kind.MAP:
         return _map_matcher(*wanted.params)
+    kinds = tuple(kind for kind, known in _NAMES.items() if known == name)
+    if len(kinds) == 1:
+        (kind,) = kinds
+        return lambda value: type(value) is kind
     return lambda value: type_name(value) == name
 
 

@@ -6,6 +6,7 @@ from dra_driver.cel import CompileError, Environment
 
 REFUSED = {
     "1 +": (1, 4, None),
+    "!-n": (1, 2, None),
     "n = 1": (1, 3, None),
     "'abc": (1, 1, None),
     r"'\q' == s": (1, 1, None),

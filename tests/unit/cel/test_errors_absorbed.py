@@ -23,6 +23,8 @@ FAILS = "m.missing"
         ("[0, 1].all(v, 1 / v == 2)", False),
         ("{'a': 0, 'b': 1}.exists(k, v, 1 / v == 1)", True),
         ("cel.bind(unused, m.missing, true)", True),
+        ("m.?key.orValue(m.missing) == 'value'", True),
+        ("m.?key.or(optional.of(m.missing)).hasValue()", True),
         ("m != {'a': 1} && dyn(quantity('1')) != 'x'", True),
     ],
 )

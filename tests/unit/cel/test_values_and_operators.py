@@ -25,6 +25,7 @@ TRUE = [
     "timestamp('2026-03-29T12:00:00Z').getHours('Europe/Berlin') == 14 && timestamp(0).getHours('-02:00') == 22",
     "duration('1h30m').getMinutes() == 90 && duration('90m') == duration('1.5h') && string(duration('90s')) == '90s'",
     "timestamp(60) - timestamp(0) == duration('1m') && timestamp(0) + duration('1m') == timestamp(60)",
+    "!!true && !!!false && --n == 1 && - 9223372036854775808 < 0 && !!x == null",
     "has(m.key) && !has(m.other)",
     "[1, 2, 3,].size() == 3 && {'a': 1,}.size() == 1",
 ]
@@ -59,3 +60,7 @@ def test_holds(evaluate: Callable[..., Any], source: str) -> None:
 def test_fails_when_evaluated(evaluate: Callable[..., Any], source: str, message: str) -> None:
     with pytest.raises(EvaluationError, match=message):
         evaluate(source, s="a")
+
+
+def test_what_is_inferred_of_a_dynamic_value_does_not_bind_it(evaluate: Callable[..., Any]) -> None:
+    assert evaluate("([1] + x).map(v, string(v)) + x.reverse().map(v, string(v))", x=["a"]) == ["1", "a", "a"]
