@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from dra_driver.errors import UsageError
+from dra_driver.errors import UnavailableError, UsageError
 
 _PREFIX, _SUFFIX = ".dra-", ".tmp"
 
@@ -86,8 +86,14 @@ class Lock:
         self._fd: int | None = None
 
     def acquire(self, purpose: str) -> Self:
-        """Take the lock at once, or raise UsageError that names the holder and `purpose`."""
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Take the lock at once, or raise UsageError that names the holder and `purpose`.
+
+        UnavailableError where the file cannot be opened.
+        """
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UnavailableError(f"cannot open the lock {self.path}: {error.strerror}") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

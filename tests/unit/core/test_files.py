@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dra_driver import files
-from dra_driver.errors import UsageError
+from dra_driver.errors import UnavailableError, UsageError
 
 
 def test_a_write_replaces_the_whole_file_with_the_mode_asked_for(tmp_path: Path) -> None:
@@ -68,3 +68,8 @@ def test_a_second_process_is_told_who_holds_the_lock(tmp_path: Path) -> None:
         other.kill()
         other.wait()
         files.Lock(path).acquire("the plugin").release()
+
+
+def test_a_lock_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match=f"cannot open the lock {tmp_path}: Is a directory"):
+        files.Lock(tmp_path).acquire("the plugin")
