@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, NoReturn
 
 from dra_driver.errors import UsageError
+from dra_driver.resource import names
 from dra_driver.resource.limits import MAX_DRIVER_NAME, MAX_POOL_NAME
 
 
@@ -162,9 +163,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     for flag in FLAGS:
         default = f" (default {flag.default})" if flag.default else ""
-        names = [f"--{name}" for name in (flag.name, *flag.aliases)]
         parser.add_argument(
-            *names,
+            *(f"--{name}" for name in (flag.name, *flag.aliases)),
             dest=flag.name.replace("-", "_"),
             metavar="VALUE",
             help=flag.help.replace("%", "%%") + default,
@@ -188,11 +188,23 @@ def _settings(values: Mapping[str, str | None]) -> Settings:
         return path
 
     driver_name = text("driver_name")
-    if not _is_subdomain(driver_name):
+    if names.subdomain(driver_name) or len(driver_name) > MAX_DRIVER_NAME:
         msg = (
             f"--driver-name: {driver_name!r} must be a DNS subdomain of at most {MAX_DRIVER_NAME} characters,"
             " such as gpu.nvidia.com"
         )
+        raise UsageError(msg)
+    node_name = text("node_name")
+    if names.subdomain(node_name):
+        msg = f"--node-name: {node_name!r} is no name that a Node can have; it is that of `kubectl get nodes`"
+        raise UsageError(msg)
+    pool_name = values["pool_name"] or None
+    if pool_name is not None and any(names.pool_name("", pool_name)):
+        msg = f"--pool-name: {pool_name!r} must be DNS subdomains with slashes between, such as node-1/gpu"
+        raise UsageError(msg)
+    metrics_address = values["metrics_address"] or None
+    if metrics_address is not None and not _is_address(metrics_address):
+        msg = f"--metrics-address: {metrics_address!r} is not host:port, such as 127.0.0.1:8080 or :8080"
         raise UsageError(msg)
     backend = text("backend")
     if backend != "nvml" and not (backend.startswith("simulated:") and backend != "simulated:"):
@@ -200,7 +212,7 @@ def _settings(values: Mapping[str, str | None]) -> Settings:
         raise UsageError(msg)
     return Settings(
         driver_name=driver_name,
-        node_name=text("node_name"),
+        node_name=node_name,
         kubeconfig=Path(text("kubeconfig")) if values["kubeconfig"] else None,
         kubelet_plugins_dir=directory("kubelet_plugins_dir"),
         kubelet_registry_dir=directory("kubelet_registry_dir"),
@@ -212,8 +224,8 @@ def _settings(values: Mapping[str, str | None]) -> Settings:
         if values["nvidia_cdi_hook_path"]
         else None,
         backend=backend,
-        pool_name=values["pool_name"] or None,
-        metrics_address=values["metrics_address"] or None,
+        pool_name=pool_name,
+        metrics_address=metrics_address,
         healthcheck_port=int(_number("healthcheck_port", text("healthcheck_port"), -1, 65535)),
         rescan_seconds=_number("rescan_seconds", text("rescan_seconds"), 0.1, 3600),
         log_format=text("log_format"),
@@ -232,14 +244,7 @@ def _number(key: str, text: str, low: float, high: float) -> float:
     return value
 
 
-def _is_subdomain(name: str) -> bool:
-    labels = name.split(".")
-    return len(name) <= MAX_DRIVER_NAME and all(
-        label
-        and label.replace("-", "a").isalnum()
-        and label.isascii()
-        and label == label.lower()
-        and label[0] != "-"
-        and label[-1] != "-"
-        for label in labels
-    )
+def _is_address(text: str) -> bool:
+    host, colon, port = text.rpartition(":")
+    whole_host = ":" not in host or (host.startswith("[") and host.endswith("]"))
+    return bool(colon) and whole_host and port.isascii() and port.isdigit() and int(port) <= 65535

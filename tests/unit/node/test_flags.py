@@ -29,14 +29,18 @@ def test_variables_of_the_official_driver_are_understood(variable: str) -> None:
         "--cdi-dir",
         "--kubelet-plugins-directory-path",
         "--nvidia-driver-root",
-        "--http-endpoint",
     ],
 )
 def test_flags_of_the_official_driver_are_understood(flag: str) -> None:
     settings = parse(["--node-name=a", flag, "/given"], {})
 
-    given = (settings.cdi_dir, settings.kubelet_plugins_dir, settings.driver_root, settings.metrics_address)
+    given = (settings.cdi_dir, settings.kubelet_plugins_dir, settings.driver_root)
     assert "/given" in {str(value) for value in given}
+
+
+@pytest.mark.parametrize("address", [":8080", "127.0.0.1:0", "[::1]:8080", "localhost:65535"])
+def test_addresses_to_listen_on(address: str) -> None:
+    assert address == parse(["--node-name=a", "--http-endpoint", address], {}).metrics_address
 
 
 def test_the_command_line_wins_over_the_environment_and_empty_means_unset() -> None:
@@ -73,6 +77,12 @@ def test_the_command_line_wins_over_the_environment_and_empty_means_unset() -> N
             {},
             "--healthcheck-port: '70000' must be a number",
         ),
+        (["--node-name", "Node_1"], {}, "--node-name: 'Node_1' is no name that a Node can have"),
+        (["--node-name", "a", "--pool-name", "a//gpu"], {}, "--pool-name: 'a//gpu' must be DNS subdomains"),
+        (["--node-name", "a", "--pool-name", "x" * 254], {}, "--pool-name: 'x"),
+        (["--node-name", "a", "--metrics-address", "8080"], {}, "--metrics-address: '8080' is not host:port"),
+        (["--node-name", "a"], {"HTTP_ENDPOINT": "::1:80"}, "--metrics-address: '::1:80' is not host:port"),
+        (["--node-name", "a", "--metrics-address", ":65536"], {}, "--metrics-address: ':65536' is not"),
         (["--node-name", "a", "--unknown"], {}, "unrecognized arguments: --unknown"),
         (["--node"], {}, "unrecognized arguments: --node"),
     ],
