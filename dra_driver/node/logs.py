@@ -3,10 +3,15 @@
 Every line of a kubelet call carries `op_id`, `claim` and `claim_uid`, bound by `dra_driver.kubelet.dra`, so
 that one grep shows a whole flow. Levels: error means that an operator must act, warning that something failed
 and is tried again, info that something changed, debug the rest.
+
+A collector of JSON trips over a single line that is none, so what libraries log, warnings, and the traces of
+threads that died come this way too.
 """
 
 import logging
 import sys
+import threading
+from types import TracebackType
 from typing import Any
 
 import structlog
@@ -39,4 +44,30 @@ def configure(format_: str, level: str, **always: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(level=logging.WARNING, handlers=[_FromLibraries()], force=True)
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
+
+
+class _FromLibraries(logging.Handler):
+    """Records of the standard library's `logging`, which grpc and urllib3 use."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger(record.name)
+        log.log(
+            record.levelno,
+            "message of a library",
+            logger=record.name,
+            message=record.getMessage(),
+            exc_info=record.exc_info,
+        )
+
+
+def _uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    structlog.get_logger(__name__).critical(
+        "thread ended by a fault of this driver",
+        thread=threading.current_thread().name,
+        exc_info=(kind, error, trace),
     )
