@@ -48,6 +48,7 @@ class KubeletPlugin:
         self._announcement = _Listener(
             self.registration_socket,
             lambda server: registration_grpc.add_RegistrationServicer_to_server(self._registration, server),
+            self._registration.forget,
         )
 
     @property
@@ -81,10 +82,17 @@ class KubeletPlugin:
 class _Listener:
     """A gRPC server that stays at its path."""
 
-    def __init__(self, path: Path, add_services: Callable[[grpc.Server], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        add_services: Callable[[grpc.Server], None],
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`lost` is called when the socket turned out to be removed, before it is bound anew."""
         sockets.check_path(path)
         self._path = path
         self._add_services = add_services
+        self._lost = lost
         self._server: grpc.Server | None = None
         self._bound: tuple[int, int] | None = None  # device and inode of the socket we bound
         self._closed = False
@@ -104,6 +112,7 @@ class _Listener:
                 # on the old connections go on.
                 self._server.stop(grace=None)
                 self._server, self._bound = None, None
+                self._lost()
             self._bind()
 
     def close(self, grace: float) -> None:

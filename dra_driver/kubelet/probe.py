@@ -71,7 +71,10 @@ def serve_health(port: int, registration_socket: Path, endpoint: Path) -> tuple[
     """Serve `Health` on a TCP port of all addresses (0: any free one); the server and its port."""
     from concurrent.futures import ThreadPoolExecutor
 
-    server = grpc.server(ThreadPoolExecutor(2, thread_name_prefix="health"))
+    # A port that another process serves is refused rather than shared.
+    server = grpc.server(
+        ThreadPoolExecutor(2, thread_name_prefix="health"), options=(("grpc.so_reuseport", 0),)
+    )
     health_pb2_grpc.add_HealthServicer_to_server(Health(registration_socket, endpoint), server)
     try:
         bound = server.add_insecure_port(f"[::]:{port}")

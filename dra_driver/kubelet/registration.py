@@ -46,6 +46,11 @@ class Registration(pb_grpc.RegistrationServicer):
         with self._lock:
             return self._status
 
+    def forget(self) -> None:
+        """The announcement was removed, and the kubelet drops a plugin whose announcement is gone."""
+        with self._lock:
+            self._status = RegistrationStatus()
+
     def GetInfo(self, request: pb.InfoRequest, context: grpc.ServicerContext) -> pb.PluginInfo:
         return self._info
 
