@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +17,11 @@ from typing import Self
 
 from dra_driver.embedded.apiserver import ApiServer
 from dra_driver.embedded.controllers import Controllers
-from dra_driver.embedded.kubelet import Kubelet
+from dra_driver.embedded.kubelet import Kubelet, Timing
 from dra_driver.embedded.scheduler import Scheduler
 from dra_driver.errors import UnavailableError
 from dra_driver.kube.client import Client
+from dra_driver.kubelet.registration import VERSIONS
 
 DRIVER_NAME = "gpu.nvidia.com"
 _STOP_SECONDS = 30.0
@@ -77,6 +78,16 @@ class ClusterNode:
     directory: Path
     kubelet: Kubelet
     plugin: PluginProcess
+    _new_kubelet: Callable[[], Kubelet]
+
+    def restart_kubelet(self) -> None:
+        """As after a reboot of the kubelet's host, Pods get their containers anew; see `Kubelet`."""
+        self.kubelet.stop()
+        self.kubelet = self._new_kubelet().start()
+
+    def stop(self) -> None:
+        self.plugin.stop()
+        self.kubelet.stop()
 
 
 @dataclass(slots=True)
@@ -103,17 +114,34 @@ class Cluster:
             self._closing.callback(component.stop)
         return self
 
-    def add_node(self, name: str, profile: str, *flags: str) -> ClusterNode:
-        """A node of a kind, with a running kubelet and plugin; `flags` are added to the plugin's."""
+    def add_node(
+        self,
+        name: str,
+        profile: str,
+        *flags: str,
+        timing: Timing | None = None,
+        supported_versions: Sequence[str] = VERSIONS,
+    ) -> ClusterNode:
+        """A node of a kind, with a running kubelet and plugin; `flags` are added to the plugin's.
+
+        `timing` and `supported_versions` are the kubelet's.
+        """
         directory = self.directory / name
         cdi_dir = directory / "cdi"
         cdi_dir.mkdir(parents=True)
-        # Without root the simulated device nodes are empty files.
-        kubelet = Kubelet(
-            self.client, node_name=name, root=directory, cdi_dirs=[cdi_dir], placeholders=os.geteuid() != 0
-        )
-        kubelet.start()
-        self._closing.callback(kubelet.stop)
+
+        def new_kubelet() -> Kubelet:
+            return Kubelet(
+                self.client,
+                node_name=name,
+                root=directory,
+                cdi_dirs=[cdi_dir],
+                placeholders=os.geteuid() != 0,  # without root the simulated device nodes are empty files
+                supported_versions=supported_versions,
+                timing=timing,
+            )
+
+        kubelet = new_kubelet().start()
         command = [sys.executable, "-m", "dra_driver", "kubelet-plugin", f"--node-name={name}"]
         command += [
             f"--backend=simulated:{profile}",
@@ -124,9 +152,10 @@ class Cluster:
             f"--kubelet-plugins-dir={kubelet.plugins_dir}",
             f"--kubelet-registry-dir={kubelet.registry_dir}",
         ]
-        plugin = PluginProcess([*command, *flags], directory / "plugin.log").start()
-        self._closing.callback(plugin.stop)
-        node = ClusterNode(name, profile, directory, kubelet, plugin)
+        plugin = PluginProcess([*command, *flags], directory / "plugin.log")
+        node = ClusterNode(name, profile, directory, kubelet, plugin, new_kubelet)
+        self._closing.callback(node.stop)
+        plugin.start()
         self.nodes.append(node)
         return node
 
