@@ -18,12 +18,12 @@ from typing import Any
 import structlog
 
 from dra_driver.errors import ApiError, UnavailableError, UsageError, one_line
+from dra_driver.kube.backoff import Backoff
 from dra_driver.kubelet.probe import registered_driver
 
 log = structlog.get_logger(__name__)
 
-_CHECK_SECONDS = 60.0
-_RETRY_SECONDS = 2.0
+CHECK_SECONDS = 60.0
 _DEVICE_PLUGIN_PREFIXES = ("nvidia.com/gpu", "nvidia.com/mig-")
 
 
@@ -83,9 +83,15 @@ class DevicePluginWatch:
     advertises: none means that the GPUs are ours to publish.
     """
 
-    def __init__(self, get_node: Callable[[], Mapping[str, Any]], on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        get_node: Callable[[], Mapping[str, Any]],
+        on_change: Callable[[], None],
+        check_seconds: float = CHECK_SECONDS,
+    ) -> None:
         self._get_node = get_node
         self._on_change = on_change
+        self._check_seconds = check_seconds
         self.answer: dict[str, str] | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="coexistence", daemon=True)
@@ -118,6 +124,10 @@ class DevicePluginWatch:
         return True
 
     def _run(self) -> None:
+        backoff = Backoff()
         while not self._stop.is_set():
-            answered = self.check()
-            self._stop.wait(_CHECK_SECONDS if answered else _RETRY_SECONDS)
+            if self.check():
+                backoff.reset()
+                self._stop.wait(self._check_seconds)
+            else:
+                self._stop.wait(backoff.delay())

@@ -11,8 +11,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from queue import SimpleQueue
+from typing import Any
 
-from dra_driver.errors import DriverError, UnavailableError, UsageError, one_line
+from dra_driver.errors import DriverError, UsageError, one_line
 from dra_driver.node import flags, logs
 
 STOPPED, USAGE, UNAVAILABLE = 0, 2, 3
@@ -25,25 +27,33 @@ def main(arguments: Sequence[str]) -> int:
     except UsageError as error:
         print(f"dra-driver kubelet-plugin: {error}", file=sys.stderr)  # noqa: T201 - before there are logs
         return USAGE
+    return serve(settings)
+
+
+def serve(settings: flags.Settings, **options: Any) -> int:
+    """As `main`, with settings that were read already; `options` are further arguments of `NodePlugin`."""
+    # From the first moment on: a container's first process does not get a signal that it has no handler for. And a
+    # queue, since its `put` alone may interrupt the thread that waits for it.
+    stop: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: stop.put(number))
+    faulthandler.register(signal.SIGUSR1)
     logs.configure(settings.log_format, settings.log_level, node=settings.node_name)
     # gRPC would print its own warnings between our lines.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from dra_driver.node.plugin import NodePlugin, log
 
-    faulthandler.register(signal.SIGUSR1)
     try:
-        plugin = NodePlugin(settings)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: plugin.request_stop())
+        plugin = NodePlugin(settings, **options)
         try:
             plugin.start()
-            plugin.run()
+            plugin.run(stop)
         finally:
             plugin.stop()
     except UsageError as error:
         log.error("cannot start", err=one_line(error))
         return USAGE
-    except (UnavailableError, DriverError) as error:
+    except DriverError as error:
         log.error("cannot start", err=one_line(error))
         return UNAVAILABLE
     return STOPPED

@@ -4,11 +4,13 @@ Order of start, and why:
 
 1. the lock: nothing below may run twice for one driver name on a node;
 2. a look for other drivers of our name, before we bind over their sockets;
-3. the first look at the hardware, in a thread, and waited for only a moment: NVML may hang, and even then
+3. probes and metrics, so that an address that is taken is told before anything else happens;
+4. the records are read: what claims hold stays published, whatever the hardware answers;
+5. the first look at the hardware, in a thread, and waited for only a moment: NVML may hang, and even then
    running Pods must be able to end, so the kubelet must be able to reach us;
-4. the records, checked against the hardware and the CDI directory;
-5. the ResourceSlices, once the first look is over and no device plugin hands out the same GPUs;
-6. the sockets. From here on the kubelet calls; at the end they are the first to close.
+6. the records, checked against the hardware and the CDI directory;
+7. the ResourceSlices, once the first look is over and no device plugin hands out the same GPUs;
+8. the sockets. From here on the kubelet calls; at the end they are the first to close.
 
 Publishing waits for the first look and not only for its time limit: a plugin that restarts while NVML is slow
 must not take its node's GPUs away from the scheduler for a moment.
@@ -18,6 +20,7 @@ import threading
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import structlog
@@ -52,15 +55,20 @@ _GRACE_SECONDS = 20.0  # below the 30 s that a Pod is given by default
 
 
 class NodePlugin:
-    """One run of the plugin on one node. `start`, `run` until `request_stop`, and `stop` in any case."""
+    """One run of the plugin on one node: `start`, `run` until asked to stop, and `stop` in any case."""
 
-    def __init__(self, settings: Settings, *, files: Files = dra_driver.files) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        files: Files = dra_driver.files,
+        device_plugin_check_seconds: float = coexistence.CHECK_SECONDS,
+    ) -> None:
         """Take the lock and see that the node is ours; UsageError or UnavailableError says what is in the way.
 
         All state is written through `files`, so that a test can end the process between any two writes.
         """
         self._settings = settings
-        self._stopping = threading.Event()
         self._publishing = threading.Lock()
         self.metrics = Metrics()
         _make_directory(settings.plugin_dir, 0o700)
@@ -109,12 +117,14 @@ class NodePlugin:
             on_sync=lambda report: self.metrics.syncs.labels("ok" if report.ok else "failed").inc(),
         )
         self._device_plugins = coexistence.DevicePluginWatch(
-            lambda: self._client.get(NODES, settings.node_name), self._publish
+            lambda: self._client.get(NODES, settings.node_name), self._publish, device_plugin_check_seconds
         )
 
     def start(self) -> None:
         """Everything up to the sockets; the rest follows in threads. UnavailableError where that is not possible."""
         settings, closing = self._settings, self._closing
+        self._serve_probes()
+        self._engine.load()
         self._hardware.start()
         closing.callback(self._hardware.stop)
         if not self._hardware.scanned.wait(_FIRST_LOOK_SECONDS):
@@ -126,34 +136,19 @@ class NodePlugin:
         closing.callback(self._device_plugins.stop)
         closing.callback(self._kubelet.stop, _GRACE_SECONDS)
         self._kubelet.start()
-        self.metrics.show(self._state)
-        if settings.metrics_address is not None:
-            probes = ProbeServer(
-                settings.metrics_address,
-                self.metrics.registry,
-                healthy=self.check_health,
-                ready=self.check_ready,
-            )
-            probes.start()
-            closing.callback(probes.stop)
-        if settings.healthcheck_port >= 0:
-            health, port = serve_health(
-                settings.healthcheck_port, self._kubelet.registration_socket, self._kubelet.endpoint
-            )
-            closing.callback(health.stop, None)
-            log.info("serving gRPC health checks", port=port)
         log.info(
             "started", pool=settings.pool, backend=settings.backend, endpoint=str(self._kubelet.endpoint)
         )
 
-    def run(self) -> None:
-        """Tend the sockets until somebody asks to stop."""
-        while not self._stopping.wait(_TEND_SECONDS):
-            self._kubelet.tend()
-
-    def request_stop(self) -> None:
-        """May be called from a signal handler."""
-        self._stopping.set()
+    def run(self, stop: SimpleQueue[int]) -> None:
+        """Tend the sockets until something is in `stop`, which a signal handler may put there."""
+        while True:
+            try:
+                stop.get(timeout=_TEND_SECONDS)
+            except Empty:
+                self._kubelet.tend()
+            else:
+                return
 
     def stop(self) -> None:
         """Let running calls finish, then end everything. Slices and records stay: the node may come back."""
@@ -161,10 +156,13 @@ class NodePlugin:
         log.info("stopped")
 
     def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
-        return self._engine.prepare(ref)
+        prepared = self._engine.prepare(ref)
+        self._claims_changed()
+        return prepared
 
     def unprepare(self, ref: ClaimRef) -> None:
         self._engine.unprepare(ref)
+        self._claims_changed()
         if any(device.taints for device in self._hardware.snapshot.devices):
             self._hardware.look()  # what stayed published only for this claim can go now
 
@@ -188,6 +186,30 @@ class NodePlugin:
         status = self._publisher.status()
         if status.error is not None:
             raise UnavailableError(status.error)
+
+    def _serve_probes(self) -> None:
+        settings = self._settings
+        self.metrics.show(self._state)
+        if settings.metrics_address is not None:
+            probes = ProbeServer(
+                settings.metrics_address,
+                self.metrics.registry,
+                healthy=self.check_health,
+                ready=self.check_ready,
+            )
+            self._closing.callback(probes.stop)
+            probes.start()
+            log.info("serving metrics and probes", port=probes.port)
+        if settings.healthcheck_port >= 0:
+            health, port = serve_health(
+                settings.healthcheck_port, self._kubelet.registration_socket, self._kubelet.endpoint
+            )
+            self._closing.callback(health.stop, None)
+            log.info("serving gRPC health checks", port=port)
+
+    def _claims_changed(self) -> None:
+        if self._device_plugins.answer:
+            self._publish()  # which then depends on what is held
 
     def _held(self) -> tuple[HeldDevice, ...]:
         return self._engine.held()

@@ -40,7 +40,10 @@ log = structlog.get_logger(__name__)
 
 
 class Engine:
-    """All claims of one driver on this node. Thread-safe; `restore` comes first, before any call is served."""
+    """All claims of one driver on this node. Thread-safe.
+
+    `load` comes before anybody asks what is held, `restore` before any call is served.
+    """
 
     def __init__(
         self,
@@ -63,6 +66,7 @@ class Engine:
         )
         self._conflicts = Conflicts()
         self._locks = ClaimLocks()
+        self._dropped: tuple[Record, ...] | None = None  # None: nothing was read yet
 
     def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
         """Make the claim's devices ready for containers; what the kubelet is to be told of them.
@@ -99,17 +103,26 @@ class Engine:
             if not recorded.admin_access
         )
 
-    def restore(self) -> RestoreReport:
-        """Bring records, CDI directory and hardware in line, after a start.
+    def load(self) -> None:
+        """Read what earlier processes left; from here on `held` is right, whatever the hardware answers.
 
-        Records of another boot are dropped, damaged ones set aside; half-done preparations are undone;
-        specs are written again where they are missing or stale; and specs without a record are removed,
-        except those of damaged records, whose containers may still run. What cannot be put right now is
-        listed, and does not stop the others. UnavailableError where a directory cannot be read at all.
+        Records of another boot are dropped, damaged ones set aside. UnavailableError where the directory
+        cannot be read at all.
         """
-        dropped = self._records.load()
+        self._dropped = self._records.load()
         for record in self._records.all():
             self._conflicts.restore(record.ref, record.devices)
+
+    def restore(self) -> RestoreReport:
+        """Bring records, CDI directory and hardware in line, after a start; loads where nobody did so before.
+
+        Half-done preparations are undone; specs are written again where they are missing or stale; and specs
+        without a record are removed, except those of damaged records, whose containers may still run. What
+        cannot be put right now is listed, and does not stop the others. UnavailableError where a directory
+        cannot be read at all.
+        """
+        if self._dropped is None:
+            self.load()
         report = self.repair()
         known = {record.ref.uid for record in self._records.all()}
         known.update(damaged.claim_uid for damaged in self._records.damaged())
@@ -122,7 +135,7 @@ class Engine:
         self._specs.remove_temporary()
         return RestoreReport(
             held=len(self._records.all()),
-            dropped=tuple(record.ref for record in dropped),
+            dropped=tuple(record.ref for record in self._dropped or ()),
             damaged=self._records.damaged(),
             undone=report.undone,
             rewritten=report.rewritten,

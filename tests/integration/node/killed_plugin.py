@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import dra_driver.files
-from dra_driver.node import flags, logs
-from dra_driver.node.plugin import NodePlugin
+from dra_driver.node import flags
+from dra_driver.node.main import serve
 
 
 class KillingFiles:
@@ -51,18 +51,10 @@ def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main() -> None:
+def main() -> int:
     survive, phase, *arguments = sys.argv[1:]
-    settings = flags.parse(arguments)
-    logs.configure("text", "info")
-    plugin = NodePlugin(settings, files=KillingFiles(int(survive), phase))
-    signal.signal(signal.SIGTERM, lambda *_: plugin.request_stop())
-    try:
-        plugin.start()
-        plugin.run()
-    finally:
-        plugin.stop()
+    return serve(flags.parse(arguments), files=KillingFiles(int(survive), phase))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
