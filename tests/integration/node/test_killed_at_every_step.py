@@ -19,10 +19,11 @@ _REMOVALS = 2  # of an unprepare: spec, record
 def _dying_plugin(node: Any, survive: int, phase: str) -> PluginProcess:
     """The node's plugin, replaced by one that will kill itself."""
     node.published(4)
-    node.node.plugin.stop()
-    flags = node.node.plugin.command[4:]
-    command = [sys.executable, str(_KILLED), str(survive), phase, *flags]
-    return PluginProcess(command, node.node.plugin.log).start()
+    node.plugin.stop()
+    dying: PluginProcess = node.spawn(
+        sys.executable, str(_KILLED), str(survive), phase, *node.plugin.command[4:]
+    )
+    return dying
 
 
 @pytest.mark.parametrize("phase", _PHASES)
