@@ -7,7 +7,6 @@ A container without libcuda or libnvidia-ml would start and then find no GPU, so
 is told that the claim is prepared; nothing is kept then, and the next call looks again.
 """
 
-import threading
 from dataclasses import dataclass
 
 import structlog
@@ -36,18 +35,11 @@ class Found:
     hook: HookProgram | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    found: Found
-    looks: tuple[Look, ...]
-    kernel: tuple[str | None, str | None]
-
-    def is_valid(self, kernel: tuple[str | None, str | None]) -> bool:
-        return self.kernel == kernel and all(look.same() for look in self.looks)
-
-
 class DriverFiles:
-    """The files of the driver under `driver_root`; hooks and sockets are looked for on `host` too. Thread-safe."""
+    """The files of the driver under `driver_root`; hooks and sockets are looked for on `host` too.
+
+    For one thread at a time.
+    """
 
     def __init__(
         self, driver_root: Root, host: Root, kernel: Kernel, *, hook_path: str | None = None
@@ -55,40 +47,31 @@ class DriverFiles:
         self._roots = (driver_root,) if driver_root == host else (driver_root, host)
         self._kernel = kernel
         self._hook_path = hook_path
-        self._mutex = threading.Lock()  # so that only one looks; the looks are file system calls alone
-        self._kept: _Kept | None = None
-        self._last: Found | None = None
+        self._looks: tuple[Look, ...] = ()
+        self._kernel_version: str | None = None
+        self._found: Found | None = None
 
     def find(self) -> Found:
         """The same object as last time while the driver is the same; HardwareError where it is not whole."""
-        kernel = self._kernel.driver_version(), self._kernel.firmware_path()
-        kept = self._kept
-        if kept is not None and kept.is_valid(kernel):
-            return kept.found
-        with self._mutex:
-            renewed = self._kept
-            if renewed is not None and renewed is not kept and renewed.is_valid(kernel):
-                return renewed.found
-            self._kept = None
-            looks = tuple(Look(root) for root in self._roots)
-            found = self._find(looks, *kernel)
-            if self._last == found:
-                found = self._last
-            else:
-                log.info(
-                    "driver files found",
-                    driver_root=str(self._roots[0].host),
-                    mounts=len(found.edits.mounts),
-                    hook=found.hook.path if found.hook else None,
-                )
-            self._kept, self._last = _Kept(found, looks, kernel), found
-        return found
+        version = self._kernel.driver_version()
+        if self._looks and version == self._kernel_version and all(look.same() for look in self._looks):
+            assert self._found is not None
+            return self._found
+        self._looks, self._kernel_version = (), version
+        looks = tuple(Look(root) for root in self._roots)
+        found = self._find(looks, version)
+        if found != self._found:
+            self._found = found
+            log.info(
+                "driver files found",
+                driver_root=str(self._roots[0].host),
+                mounts=len(found.edits.mounts),
+                hook=found.hook.path if found.hook else None,
+            )
+        self._looks = looks
+        return self._found
 
-    def last(self) -> Found:
-        """What the last `find` gave, without looking again; if there was none, this is one."""
-        return self.find() if self._last is None else self._last
-
-    def _find(self, looks: tuple[Look, ...], kernel_version: str | None, firmware: str | None) -> Found:
+    def _find(self, looks: tuple[Look, ...], kernel_version: str | None) -> Found:
         driver, host = looks[0], looks[-1]
         libraries = find_libraries(driver, kernel_version)
         _check_whole(libraries, driver, kernel_version)
@@ -97,7 +80,7 @@ class DriverFiles:
         hook = find_hook(host, self._hook_path)
         files = [
             *find_configuration(driver, version),
-            *find_firmware(driver, version, firmware),
+            *find_firmware(driver, version, self._kernel.firmware_path()),
             *find_programs(driver),
         ]
         edits = with_hooks(libraries.found, version, hook) if hook else without_hooks(libraries.found)

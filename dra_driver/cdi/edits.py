@@ -12,10 +12,12 @@ import structlog
 
 from dra_driver.cdi import wsl
 from dra_driver.cdi.driver_files import DriverFiles
+from dra_driver.cdi.hook import HookProgram
 from dra_driver.cdi.injection import render_links
 from dra_driver.cdi.kernel import Kernel
 from dra_driver.cdi.nodes import DeviceNodes, find_mig_device
 from dra_driver.cdi.root import HOST, Root
+from dra_driver.cdi.shared import Shared
 from dra_driver.cdi.spec import ContainerEdits
 from dra_driver.devices.model import Target
 from dra_driver.errors import HardwareError
@@ -28,22 +30,31 @@ _VOID = ContainerEdits(env=("NVIDIA_VISIBLE_DEVICES=void",))
 _TEGRA_RELEASE = "/etc/nv_tegra_release"
 
 
-class EditSource(Protocol):
-    """Where the container edits of devices come from."""
+class NodeEdits(Protocol):
+    """Container edits on the node as it was at one moment, for the devices of a claim."""
 
-    def device_edits(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
-        """What this device alone needs; `gpu` is its physical GPU as last scanned. `common_edits` comes first.
+    @property
+    def common(self) -> ContainerEdits:
+        """What any device of this driver needs, once a container.
+
+        The same object as long as it is the same, since it is large, and encoded once.
+        """
+        ...
+
+    def device(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
+        """What this device alone needs; `gpu` is its physical GPU as last scanned.
 
         With `admin_access` the claim is for monitoring, and gets the NVSwitches too. HardwareError where something
         the container needs is missing on the node.
         """
         ...
 
-    def common_edits(self) -> ContainerEdits:
-        """What any device of this driver needs, once a container.
 
-        The same object as long as it is the same, since it is large, and encoded once. HardwareError as above.
-        """
+class EditSource(Protocol):
+    """Where the container edits of devices come from."""
+
+    def now(self) -> NodeEdits:
+        """Edits on the node as it is now; HardwareError where its driver is not whole."""
         ...
 
 
@@ -68,59 +79,64 @@ class DriverEdits:
         self._host = host
         self._kernel = Kernel(proc, sysfs)
         self._files = DriverFiles(driver_root, host, self._kernel, hook_path=hook_path)
+        self._look: Shared[NodeEdits] = Shared(self._look_now)
         self._common: tuple[ContainerEdits, ContainerEdits, ContainerEdits] | None = None
         self._said_unproven = False
 
-    def common_edits(self) -> ContainerEdits:
+    def now(self) -> NodeEdits:
+        return self._look.get()
+
+    def _look_now(self) -> NodeEdits:
         if wsl.is_wsl(self._host):
-            return _VOID + wsl.common_edits(self._host)
-        nodes, files = self._nodes().control(), self._files.find().edits
+            return wsl.WslEdits(self._host, _VOID + wsl.common_edits(self._host))
+        has_dev = self._driver_root.has("/dev/.")
+        root = self._driver_root if has_dev else self._host
+        nodes = DeviceNodes(root, self._kernel)
+        if not root.nodes.proves and not self._said_unproven:
+            self._said_unproven = True
+            log.warning("device nodes not proven: placeholders are accepted", dev_root=str(root.host))
+        files = self._files.find()
+        is_tegra = self._host.has(_TEGRA_RELEASE)
+        return _InstalledDriver(nodes, self._with_nodes(nodes.control, files.edits), files.hook, is_tegra)
+
+    def _with_nodes(self, nodes: ContainerEdits, files: ContainerEdits) -> ContainerEdits:
         known = self._common
         if known is None or known[0] != nodes or known[1] is not files:
             self._common = known = (nodes, files, _VOID + nodes + files)
         return known[2]
 
-    def device_edits(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
+
+class _InstalledDriver:
+    """`NodeEdits` of a driver with a node for each GPU."""
+
+    def __init__(
+        self, nodes: DeviceNodes, common: ContainerEdits, hook: HookProgram | None, is_tegra: bool
+    ) -> None:
+        self._nodes = nodes
+        self._hook = hook
+        self._is_tegra = is_tegra
+        self.common = common
+
+    def device(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
         if gpu.minor is None:
-            return self._without_minor(gpu)
-        nodes = self._nodes()
-        edits = nodes.gpu(gpu, gpu.minor)
+            raise HardwareError(self._without_minor(gpu))
+        edits = self._nodes.gpu(gpu, gpu.minor)
         if target.kind == "mig":
-            edits += nodes.capabilities(target, gpu, gpu.minor)
+            edits += self._nodes.capabilities(target, gpu, gpu.minor)
         if target.kind == "gpu" or "gfx" in find_mig_device(target, gpu).profile.name:
-            edits += self._drm_edits(nodes, gpu)
-        if admin_access:
-            edits += nodes.switches(gpu)
-        self._say_unproven(nodes.root)
-        return edits
+            names, nodes = self._nodes.drm(gpu)
+            edits += nodes
+            if names and self._hook:
+                edits += ContainerEdits(hooks=(render_links(self._hook, gpu.pci_address, names),))
+        return edits + self._nodes.switches(gpu) if admin_access else edits
 
-    def _nodes(self) -> DeviceNodes:
-        has_dev = (self._driver_root.local / "dev").is_dir()
-        return DeviceNodes(self._driver_root if has_dev else self._host, self._kernel)
-
-    def _drm_edits(self, nodes: DeviceNodes, gpu: Gpu) -> ContainerEdits:
-        names = nodes.drm(gpu)
-        if not names:
-            return ContainerEdits()
-        # A claim's common edits are asked for first, so this is what they were made with.
-        hook = self._files.last().hook
-        links = ContainerEdits(hooks=(render_links(hook, gpu.pci_address, names),) if hook else ())
-        return nodes.drm_edits(names) + links
-
-    def _without_minor(self, gpu: Gpu) -> ContainerEdits:
-        if wsl.is_wsl(self._host):
-            return wsl.device_edits(self._host, gpu)
-        if self._driver_root.has(_TEGRA_RELEASE) or self._host.has(_TEGRA_RELEASE):
-            raise HardwareError(
+    def _without_minor(self, gpu: Gpu) -> str:
+        if self._is_tegra:
+            return (
                 f"GPU {gpu.uuid} is part of a Tegra module, whose driver consists of other files and nodes; "
                 "this driver cannot prepare it, use the NVIDIA container runtime on this node"
             )
-        raise HardwareError(
+        return (
             f"GPU {gpu.uuid} has no minor number, so that its device node cannot be told; "
             "look at /proc/driver/nvidia/gpus on the node"
         )
-
-    def _say_unproven(self, root: Root) -> None:
-        if not root.nodes.proves and not self._said_unproven:
-            self._said_unproven = True
-            log.warning("device nodes not proven: placeholders are accepted", dev_root=str(root.host))

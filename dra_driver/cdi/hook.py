@@ -36,7 +36,7 @@ class HookProgram:
 def find_hook(look: Look, path: str | None) -> HookProgram | None:
     """The program at `path`, or in its usual places; None where there is none that we can use."""
     for place in (path,) if path else PLACES:
-        real = look.file(place)
+        real = look.content(place)
         if real is None:
             continue
         try:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from dra_driver.errors import HardwareError
 
+_CHUNK = 1 << 16
+
 
 class Kernel:
     """The kernel, through the directories where the plugin sees the host's /proc and /sys."""
@@ -38,11 +40,7 @@ class Kernel:
 
     def majors(self) -> Mapping[str, int]:
         """The numbers of character device drivers, by name; empty where the kernel does not list them."""
-        try:
-            with open(self._devices, encoding="ascii", errors="replace") as file:  # noqa: PTH123 - a Prepare opens it
-                characters, _, _ = file.read().partition("Block devices:")
-        except OSError:
-            return {}
+        characters, _, _ = _read(self._devices).partition("Block devices:")
         pairs = (line.split() for line in characters.splitlines())
         return {pair[1]: int(pair[0]) for pair in pairs if len(pair) == 2 and pair[0].isdigit()}
 
@@ -73,8 +71,19 @@ class Kernel:
 
 
 def _first_line(path: str) -> str | None:
+    return _read(path).partition("\n")[0].strip() or None
+
+
+def _read(path: str) -> str:
+    """A file that the kernel makes; empty where there is none. Bare system calls: a Prepare waits for each."""
     try:
-        with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123 - a Prepare opens it
-            return file.readline().strip() or None
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None
+        return ""
+    try:
+        parts = iter(lambda: os.read(fd, _CHUNK), b"")  # the kernel gives a page at a time
+        return b"".join(parts).decode("ascii", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)

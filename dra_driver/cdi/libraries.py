@@ -121,7 +121,7 @@ def _directories(look: Look) -> Iterator[str]:
 
 
 def _cached_directories(look: Look) -> Iterator[str]:
-    real = look.file(LD_CACHE)
+    real = look.content(LD_CACHE)
     if real is None:
         return
     try:

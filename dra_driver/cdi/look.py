@@ -1,10 +1,11 @@
 # ruff: noqa: PTH115, PTH116, PTH208 - paths are strings: pathlib would make a Prepare half as slow again
-"""A look at the files under a root, which remembers all that it saw.
+"""A look at the files under a root, which knows whether it would see the same again.
 
 What is made of a driver's files is kept from one Prepare to the next, and must not outlive them: drivers come
-late, are upgraded under the plugin, and half an installation looks like a whole one of fewer files. So every
-directory, link and file that was asked for is noted, present or not, and `same` asks for all of them again.
-That costs some hundred lstat calls, a fifth of a millisecond, and needs no rule about which files matter.
+late, are upgraded under the plugin, and half an installation looks like a whole one of fewer files. So whatever was
+asked for, present or not, is covered by the time of the last change of the directory that it is in, or would be;
+`same` asks for these times again, two dozen system calls, and needs no rule about which files matter. Where
+directories change all the time (/run, /tmp) it asks for the files themselves.
 
 Links are followed inside the root, as the driver's own processes see them: an absolute link in
 `/run/nvidia/driver` means a file of that root. Whatever is in the way (loops, no permission, a link to
@@ -21,8 +22,9 @@ from collections.abc import Callable
 from dra_driver.cdi.root import Root
 
 _MAX_LINKS = 40  # the kernel's own limit
-# Kernels stamp files with the time of the last tick, so that a second change within one leaves no trace.
+# Kernels stamp changes with the time of the last tick, so that a second change within one leaves no trace.
 _SETTLED_NANOSECONDS = 50_000_000
+_BUSY = frozenset({"/run", "/tmp", "/var/run"})
 
 _Sight = tuple[int, ...] | None
 
@@ -35,7 +37,10 @@ class Look:
         self._now = now
         self._local = str(root.local).rstrip("/")
         self._seen: dict[str, _Sight] = {}
-        self._listed: dict[str, int] = {}
+        self._directories: dict[
+            str, _Sight
+        ] = {}  # and when they were changed, before anything in them was seen
+        self._files: dict[str, _Sight] = {}
         self._settled = True
 
     def real(self, path: str) -> str | None:
@@ -68,6 +73,14 @@ class Look:
         """The real path of a regular file; None where there is no such file."""
         return self._of_type(path, stat.S_ISREG)
 
+    def content(self, path: str) -> str | None:
+        """As `file`, where what is in the file matters: it may be written over in place."""
+        real = self.file(path)
+        if real is not None:
+            local = self._local + real
+            self._files[local] = _sight(local)
+        return real
+
     def directory(self, path: str) -> str | None:
         return self._of_type(path, stat.S_ISDIR)
 
@@ -79,15 +92,11 @@ class Look:
         real = self.directory(path)
         if real is None:
             return frozenset()
-        local = self._local + real
+        self._watch(self._local + real)
         try:
-            changed = os.stat(local).st_mtime_ns
-            names = frozenset(os.listdir(local))
+            return frozenset(os.listdir(self._local + real))
         except OSError:
             return frozenset()
-        self._listed[local] = changed
-        self._settled &= abs(self._now() - changed) > _SETTLED_NANOSECONDS
-        return names
 
     def local_path(self, real: str) -> str:
         """Where the plugin finds a path that one of the methods above gave."""
@@ -99,14 +108,11 @@ class Look:
 
     def same(self) -> bool:
         """Whether another look would see the same."""
-        if not self._settled:
-            return False
-        try:
-            return all(_sight(path) == sight for path, sight in self._seen.items()) and all(
-                os.stat(path).st_mtime_ns == changed for path, changed in self._listed.items()
-            )
-        except OSError:  # a directory went between the two
-            return False
+        return (
+            self._settled
+            and all(_change(path) == change for path, change in self._directories.items())
+            and all(_sight(path) == sight for path, sight in self._files.items())
+        )
 
     def _of_type(self, path: str, is_type: Callable[[int], bool]) -> str | None:
         real = self.real(path)
@@ -116,10 +122,23 @@ class Look:
         return real if sight is not None and is_type(sight[0]) else None
 
     def _look_at(self, path: str) -> _Sight:
-        local = self._local + (path if path != "/" else "")
-        if local not in self._seen:
-            self._seen[local] = _sight(local or "/")
-        return self._seen[local]
+        if path not in self._seen:
+            parent = path.rpartition("/")[0]
+            local = self._local + path
+            if parent in _BUSY:
+                self._files[local] = self._seen[path] = _sight(local)
+            else:
+                self._watch(self._local + parent)
+                self._seen[path] = _sight(local)
+        return self._seen[path]
+
+    def _watch(self, local: str) -> None:
+        local = local or "/"
+        if local in self._directories:
+            return
+        change = self._directories[local] = _change(local)
+        if change is not None:
+            self._settled &= abs(self._now() - change[-1]) > _SETTLED_NANOSECONDS
 
     def _target(self, path: str) -> str | None:
         try:
@@ -135,12 +154,20 @@ def _parts(path: str) -> list[str]:
 
 
 def _sight(path: str) -> _Sight:
-    """What identifies a file; of a directory not its time, which says nothing of the one file that is wanted."""
+    """What a file is; of a directory no time, which says nothing of the one file in it that is wanted."""
     try:
         found = os.lstat(path)
     except OSError:
         return None
-    mode = found.st_mode
-    if stat.S_ISREG(mode):
-        return mode, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-    return mode, found.st_dev, found.st_ino
+    if stat.S_ISDIR(found.st_mode):
+        return found.st_mode, found.st_dev, found.st_ino
+    return found.st_mode, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _change(directory: str) -> _Sight:
+    """Which directory it is, and when it was changed last: not its mtime, which unpackers set back."""
+    try:
+        found = os.stat(directory)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_ctime_ns

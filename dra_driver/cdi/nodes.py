@@ -1,13 +1,13 @@
 """The device nodes of containers: those of any CUDA program, those of a GPU, those of a MIG device.
 
-Nodes are looked up each time. A spec made from an earlier look is how Pods started without a GPU on nodes
+Nodes are looked up for each Prepare. A spec made from an earlier look is how Pods started without a GPU on nodes
 whose driver came up late, and a handful of stats cost less than a cache that must know when it is wrong.
 A GPU is handed out only if the nodes that any CUDA program opens are there, and are those of the driver that is
 loaded now: after a reload its numbers are others, and a node that was left behind leads nowhere.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from dra_driver.cdi.kernel import Kernel
 from dra_driver.cdi.root import Root, is_restricted_to_group
@@ -26,43 +26,40 @@ _DRIVERS = {"/dev/nvidia-uvm": ("nvidia-uvm",), "/dev/nvidia": ("nvidia", "nvidi
 
 
 class DeviceNodes:
-    """The nodes below `dev_root`, numbered as `kernel` says."""
+    """The nodes below `dev_root`, numbered as `kernel` says; those that do not depend on the GPU as they are now."""
 
     def __init__(self, dev_root: Root, kernel: Kernel) -> None:
         self.root = dev_root
         self._kernel = kernel
-
-    def control(self) -> ContainerEdits:
-        """The nodes that do not depend on the GPU, as far as they exist."""
-        return self._edits(_REQUIRED + _OPTIONAL)
+        self._control = {path: dev_root.find_node(path) for path in _REQUIRED + _OPTIONAL}
+        self._majors = kernel.majors() if dev_root.nodes.proves else {}
+        self.control = self._edits(self._control)
 
     def gpu(self, gpu: Gpu, minor: int) -> ContainerEdits:
         """The node of a physical GPU; HardwareError where it, or a control node, is missing or of an old driver."""
         path = f"/dev/nvidia{minor}"
-        majors = self._kernel.majors() if self.root.nodes.proves else {}
-        missing, stale = [], []
-        for needed in (path, *_REQUIRED):
-            found = self.root.find_node(needed)
-            if found is None:
-                missing.append(needed)
-            elif not _is_current(needed, minor if needed == path else None, found, majors):
-                stale.append(needed)
+        own = {path: self.root.find_node(path)}
+        needed = own | {path: self._control[path] for path in _REQUIRED}
+        missing = [path for path, found in needed.items() if found is None]
         if missing:
             raise HardwareError(self._missing(gpu, missing))
+        stale = [
+            name
+            for name, found in needed.items()
+            if found is not None and not self._is_current(name, minor if name == path else None, found)
+        ]
         if stale:
             raise HardwareError(
                 f"GPU {gpu.uuid} cannot be given to a container: {', '.join(stale)} under {self.root.host} on the "
                 "node has not the numbers of the loaded driver; remove it there, and run nvidia-modprobe -c0 -u"
             )
-        return self._edits((path,))
+        return self._edits(own)
 
-    def drm(self, gpu: Gpu) -> tuple[str, ...]:
-        """The names below /dev/dri of a GPU's nodes that exist."""
+    def drm(self, gpu: Gpu) -> tuple[tuple[str, ...], ContainerEdits]:
+        """The nodes below /dev/dri of a GPU that exist, and their names there."""
         names = self._kernel.drm_nodes(gpu.pci_address)
-        return tuple(name for name in names if self.root.find_node(f"/dev/dri/{name}") is not None)
-
-    def drm_edits(self, names: Iterable[str]) -> ContainerEdits:
-        return self._edits(f"/dev/dri/{name}" for name in names)
+        found = {f"/dev/dri/{name}": self.root.find_node(f"/dev/dri/{name}") for name in names}
+        return tuple(name for name in names if found[f"/dev/dri/{name}"] is not None), self._edits(found)
 
     def capabilities(self, target: Target, gpu: Gpu, minor: int) -> ContainerEdits:
         """The two nodes that open a MIG device: its GPU instance's and its compute instance's.
@@ -87,16 +84,26 @@ class DeviceNodes:
             names = os.listdir(self.root.local_path("/dev"))  # noqa: PTH208 - names are wanted
         except OSError:
             return ContainerEdits()
-        return self._edits(f"/dev/{name}" for name in sorted(names) if name.startswith(_SWITCH))
+        paths = [f"/dev/{name}" for name in sorted(names) if name.startswith(_SWITCH)]
+        return self._edits({path: self.root.find_node(path) for path in paths})
 
-    def _edits(self, paths: Iterable[str]) -> ContainerEdits:
-        """The nodes at these paths that exist, and the groups that a container must be in to open them."""
-        found = [(path, status) for path in paths if (status := self.root.find_node(path)) is not None]
+    def _edits(self, nodes: Mapping[str, os.stat_result | None]) -> ContainerEdits:
+        """The nodes that exist, and the groups that a container must be in to open them."""
+        found = [(path, status) for path, status in nodes.items() if status is not None]
         gids = dict.fromkeys(status.st_gid for _, status in found if is_restricted_to_group(status))
         return ContainerEdits(
             device_nodes=tuple(self.root.node(path, status) for path, status in found),
             additional_gids=tuple(gids),
         )
+
+    def _is_current(self, path: str, minor: int | None, found: os.stat_result) -> bool:
+        """Whether a node has the numbers of the driver; True where the kernel does not list them."""
+        majors = self._majors
+        if minor is not None and majors and os.minor(found.st_rdev) != minor:
+            return False
+        drivers = _DRIVERS.get(path, _DRIVERS["/dev/nvidia"])
+        expected = [majors[driver] for driver in drivers if driver in majors]
+        return not expected or os.major(found.st_rdev) in expected
 
     def _missing(self, gpu: Gpu, paths: list[str]) -> str:
         what = [f"{path} (which is no device node)" if self.root.has(path) else path for path in paths]
@@ -116,12 +123,3 @@ def find_mig_device(target: Target, gpu: Gpu) -> MigDevice:
         f"MIG device {target.uuid} does not exist on GPU {gpu.uuid} any more; "
         "delete the Pod so that its claim is allocated anew"
     )
-
-
-def _is_current(path: str, minor: int | None, found: os.stat_result, majors: Mapping[str, int]) -> bool:
-    """Whether a node has the numbers of the driver; True where the kernel does not list them."""
-    if minor is not None and majors and os.minor(found.st_rdev) != minor:
-        return False
-    drivers = _DRIVERS.get(path, _DRIVERS["/dev/nvidia"])
-    expected = [majors[driver] for driver in drivers if driver in majors]
-    return not expected or os.major(found.st_rdev) in expected

@@ -13,6 +13,7 @@ from dra_driver.cdi.look import Look
 from dra_driver.cdi.mounts import HostFile
 from dra_driver.cdi.root import Root
 from dra_driver.cdi.spec import ContainerEdits
+from dra_driver.devices.model import Target
 from dra_driver.errors import HardwareError
 from dra_driver.inventory.model import Gpu
 
@@ -27,14 +28,20 @@ def is_wsl(host: Root) -> bool:
     return host.has(NODE) and not host.has("/dev/nvidiactl")
 
 
-def device_edits(host: Root, gpu: Gpu) -> ContainerEdits:
-    """The one node; HardwareError where it is none."""
-    found = host.find_node(NODE)
-    if found is None:
-        raise HardwareError(
-            f"GPU {gpu.uuid} cannot be given to a container: {NODE} is no device node on the node"
-        )
-    return ContainerEdits(device_nodes=(host.node(NODE, found),))
+class WslEdits:
+    """`NodeEdits` under WSL2; HardwareError where the node is none."""
+
+    def __init__(self, host: Root, common: ContainerEdits) -> None:
+        self._host = host
+        self.common = common
+
+    def device(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:  # noqa: ARG002 - the protocol's
+        found = self._host.find_node(NODE)
+        if found is None:
+            raise HardwareError(
+                f"GPU {gpu.uuid} cannot be given to a container: {NODE} is no device node on the node"
+            )
+        return ContainerEdits(device_nodes=(self._host.node(NODE, found),))
 
 
 def common_edits(host: Root) -> ContainerEdits:

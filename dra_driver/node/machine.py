@@ -9,12 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from dra_driver.cdi.edits import DriverEdits, EditSource
+from dra_driver.cdi.edits import DriverEdits, EditSource, NodeEdits
 from dra_driver.cdi.root import CHARACTER_DEVICES, PLACEHOLDERS, Root
-from dra_driver.cdi.spec import ContainerEdits
-from dra_driver.devices.model import Target
 from dra_driver.inventory.backend import Backend
-from dra_driver.inventory.model import Gpu
 from dra_driver.node.flags import Settings
 
 
@@ -85,11 +82,8 @@ class _FoundDriver:
         self._hook_path = hook_path
         self._last: tuple[Root, DriverEdits] | None = None
 
-    def device_edits(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
-        return self._edits().device_edits(target, gpu, admin_access=admin_access)
-
-    def common_edits(self) -> ContainerEdits:
-        return self._edits().common_edits()
+    def now(self) -> NodeEdits:
+        return self._edits().now()
 
     def _edits(self) -> DriverEdits:
         """Those of the root that is in use now; kept, since they know the driver's files."""

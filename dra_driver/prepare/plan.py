@@ -64,10 +64,11 @@ class Planner:
         UnavailableError where the hardware cannot be asked.
         """
         published, inventory = self._devices(), self._inventory()
+        now = self._edits.now()
         devices = []
         for recorded in record.devices:
             gpu = _gpu(recorded, published, inventory)
-            edits = self._edits.device_edits(recorded.device.target, gpu)
+            edits = now.device(recorded.device.target, gpu, admin_access=recorded.admin_access)
             if not edits:
                 raise HardwareError(
                     f"device {recorded.name} would give a container nothing; look at the NVIDIA driver's files "
@@ -75,7 +76,7 @@ class Planner:
                 )
             name = self._specs.device_name(record.ref.uid, recorded.name, recorded.share_id)
             devices.append(CdiDevice(name, edits))
-        return Spec(self._specs.kind, tuple(devices), self._edits.common_edits())
+        return Spec(self._specs.kind, tuple(devices), now.common)
 
     def _find(self, result: Result, published: DeviceSet) -> Device:
         if result.pool != self._pool_name:

@@ -26,7 +26,7 @@ def mig_gpu() -> Gpu:
 
 
 def test_a_gpu_is_its_own_node_and_no_other(driver: Any) -> None:
-    edits = driver.edits().device_edits(GPU, gpu(1))
+    edits = driver.edits().now().device(GPU, gpu(1))
 
     assert edits.device_nodes == (DeviceNode("/dev/nvidia1", host_path="/run/nvidia/driver/dev/nvidia1"),)
 
@@ -35,14 +35,14 @@ def test_host_path_is_left_out_where_it_is_the_same(driver: Any) -> None:
     shutil.rmtree(driver.local / "dev")
     driver.add("nvidia1", "nvidiactl", "nvidia-uvm", host=True)
 
-    assert driver.edits().device_edits(GPU, gpu(1)).device_nodes == (DeviceNode("/dev/nvidia1"),)
+    assert driver.edits().now().device(GPU, gpu(1)).device_nodes == (DeviceNode("/dev/nvidia1"),)
 
 
 def test_nodes_are_the_hosts_where_the_driver_root_has_no_dev(driver: Any) -> None:
     shutil.rmtree(driver.local / "dev")
     driver.add("nvidiactl", "nvidia-modeset", host=True)
 
-    paths = [node.path for node in driver.edits().common_edits().device_nodes]
+    paths = [node.path for node in driver.edits().now().common.device_nodes]
 
     assert paths == ["/dev/nvidiactl", "/dev/nvidia-modeset"]
 
@@ -50,7 +50,7 @@ def test_nodes_are_the_hosts_where_the_driver_root_has_no_dev(driver: Any) -> No
 def test_common_edits_are_the_control_nodes_that_exist_and_void(driver: Any) -> None:
     driver.add("nvidia-uvm-tools")
 
-    edits = driver.edits().common_edits()
+    edits = driver.edits().now().common
 
     assert edits.env == ("NVIDIA_VISIBLE_DEVICES=void",)
     assert [node.path for node in edits.device_nodes] == [
@@ -68,29 +68,29 @@ def test_all_missing_nodes_are_named_with_the_place(driver: Any) -> None:
         HardwareError,
         match=r"GPU-1 .*: /dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm do not exist under /run/nvidia/driver ",
     ):
-        driver.edits().device_edits(GPU, gpu(0))
+        driver.edits().now().device(GPU, gpu(0))
 
 
 def test_a_node_that_appears_later_is_found_by_the_next_call(driver: Any) -> None:
     edits: DriverEdits = driver.edits()
     with pytest.raises(HardwareError, match="/dev/nvidia7 does not exist"):
-        edits.device_edits(GPU, gpu(7))
+        edits.now().device(GPU, gpu(7))
 
     driver.add("nvidia7")
 
-    assert [node.path for node in edits.device_edits(GPU, gpu(7)).device_nodes] == ["/dev/nvidia7"]
+    assert [node.path for node in edits.now().device(GPU, gpu(7)).device_nodes] == ["/dev/nvidia7"]
 
 
 def test_a_gpu_without_minor_number_is_refused(driver: Any) -> None:
     with pytest.raises(HardwareError, match="GPU-1 has no minor number"):
-        driver.edits().device_edits(GPU, gpu(None))
+        driver.edits().now().device(GPU, gpu(None))
 
 
 def test_a_mig_device_is_its_parent_and_both_capabilities(driver: Any) -> None:
     driver.add_capability(0, "gi9", 30)
     driver.add_capability(0, "gi9/ci2", 31, mode=256)
 
-    nodes = driver.edits().device_edits(MIG, mig_gpu()).device_nodes
+    nodes = driver.edits().now().device(MIG, mig_gpu()).device_nodes
 
     assert nodes == (
         DeviceNode("/dev/nvidia0", host_path="/run/nvidia/driver/dev/nvidia0"),
@@ -101,7 +101,7 @@ def test_a_mig_device_is_its_parent_and_both_capabilities(driver: Any) -> None:
 
 def test_a_mig_device_that_is_gone_is_refused(driver: Any) -> None:
     with pytest.raises(HardwareError, match="MIG device MIG-1 does not exist on GPU GPU-1 any more"):
-        driver.edits().device_edits(MIG, gpu(0))
+        driver.edits().now().device(MIG, gpu(0))
 
 
 def test_a_capability_that_the_driver_does_not_list_is_refused_with_its_path(driver: Any) -> None:
@@ -110,7 +110,7 @@ def test_a_capability_that_the_driver_does_not_list_is_refused_with_its_path(dri
     with pytest.raises(
         HardwareError, match=re.escape("gi9/ci2/access cannot be read (No such file or directory)")
     ):
-        driver.edits().device_edits(MIG, mig_gpu())
+        driver.edits().now().device(MIG, mig_gpu())
 
 
 @pytest.mark.parametrize("text", ["", "DeviceFileMinor: x\nDeviceFileMode: 292\n", "DeviceFileMinor: 3\n"])
@@ -119,7 +119,7 @@ def test_a_capability_file_of_another_form_is_refused(driver: Any, text: str) ->
     (driver.proc / "driver/nvidia/capabilities/gpu0/mig/gi9/access").write_text(text)
 
     with pytest.raises(HardwareError, match="does not tell a capability's minor and mode"):
-        driver.edits().device_edits(MIG, mig_gpu())
+        driver.edits().now().device(MIG, mig_gpu())
 
 
 def test_a_kernel_without_the_capability_driver_is_refused(driver: Any) -> None:
@@ -128,4 +128,4 @@ def test_a_kernel_without_the_capability_driver_is_refused(driver: Any) -> None:
     )
 
     with pytest.raises(HardwareError, match="lists no nvidia-caps"):
-        driver.edits().device_edits(MIG, mig_gpu())
+        driver.edits().now().device(MIG, mig_gpu())

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dra_driver.cdi.spec import ContainerEdits
 from dra_driver.devices.model import Device, DeviceSet, Target
 from dra_driver.errors import ClaimError, HardwareError, UnavailableError
 from dra_driver.inventory.model import Inventory, Problem
@@ -110,11 +111,13 @@ def test_missing_nodes_are_named_and_their_appearance_is_enough(node: Any) -> No
 
 def test_a_device_that_would_give_nothing_is_refused_and_tried_again(node: Any) -> None:
     class Empty:
-        def device_edits(self, target: Target, gpu: object) -> Any:
-            return type(edits.common_edits())()
+        common = ContainerEdits(env=("A=b",))
 
-        def common_edits(self) -> Any:
-            return edits.common_edits()
+        def now(self) -> Any:
+            return self
+
+        def device(self, target: Target, gpu: object, *, admin_access: bool) -> ContainerEdits:
+            return ContainerEdits()
 
     edits, node.edits = node.edits, Empty()
     ref = node.allocate("a", {"device": GPU0})
