@@ -17,6 +17,7 @@ check: $(STAMP) ## format, lint, types, imports, manifests, generated files up t
 	.venv/bin/lint-imports --no-cache
 	$(PY) scripts/manifests.py
 	$(PY) scripts/generate.py --check
+	$(PY) scripts/embedded_schemas.py --check
 
 format: $(STAMP) ## let ruff format and fix
 	.venv/bin/ruff format
@@ -24,6 +25,7 @@ format: $(STAMP) ## let ruff format and fix
 
 generate: $(STAMP) ## kubelet/pb from proto/, api/ and reference pages from the package
 	$(PY) scripts/generate.py
+	$(PY) scripts/embedded_schemas.py
 
 bench: $(STAMP) ## speed and memory, beside a bare plugin's, from the same run
 	$(PY) -m bench $(ARGS)
@@ -31,8 +33,10 @@ bench: $(STAMP) ## speed and memory, beside a bare plugin's, from the same run
 lock: $(STAMP) ## pin and hash all dependencies anew
 	$(PY) scripts/lock.py $(ARGS)
 
+PYTHON ?= python3
+
 $(STAMP): requirements.lock pyproject.toml
-	python3 -m venv .venv
+	$(PYTHON) -m venv .venv
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
 	touch $@
