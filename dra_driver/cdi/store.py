@@ -15,6 +15,7 @@ import structlog
 
 import dra_driver.files
 from dra_driver.cdi.names import QualifiedName, check_claim_uid, is_claim_uid
+from dra_driver.cdi.proof import SpecProof
 from dra_driver.cdi.spec import Spec
 from dra_driver.errors import UnavailableError
 from dra_driver.files import Files
@@ -35,6 +36,7 @@ class SpecStore:
         self._vendor = f"k8s.{driver_name}"
         self._prefix = f"k8s.{driver_name}-claim_"
         self._files = files
+        self._proof = SpecProof(cdi_dir, self._prefix)
 
     def path(self, claim_uid: str) -> Path:
         return self.directory / f"{self._prefix}{check_claim_uid(claim_uid)}.json"
@@ -48,8 +50,13 @@ class SpecStore:
         return str(QualifiedName(self._vendor, "claim", self.device_name(claim_uid, device, share_id)))
 
     def ensure(self, claim_uid: str, spec: Spec) -> bool:
-        """Have `spec` be the claim's, written whole or not at all; False where it was so already."""
-        path, data = self.path(claim_uid), spec.to_json()
+        """Have `spec` be the claim's, written whole or not at all; False where it was so already.
+
+        HardwareError or ConflictError where runtimes would not find its devices; see `proof`.
+        """
+        path = self.path(claim_uid)
+        self._proof.check(claim_uid, spec)
+        data = spec.to_json()
         if self.read(claim_uid) == data:
             return False
         try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dra_driver.embedded.kubelet import cdi_registry
+from dra_driver.cdi import registry
 from dra_driver.embedded.kubelet.errors import CreateContainerError, RunContainerError
 
 _CREATE = "failed to create containerd container:"
@@ -89,7 +89,7 @@ class Runtime:
     def create(self, container: Mapping[str, Any], cdi_ids: Iterable[str]) -> ContainerView:
         """Make and start a container of a Pod's spec; CreateContainerError or RunContainerError."""
         names = tuple(dict.fromkeys(cdi_ids))  # kubelets pass ids twice after they were restarted
-        devices = cdi_registry.load(self._cdi_dirs).devices if names else {}
+        devices = registry.load(self._cdi_dirs).devices if names else {}
         unresolved = [name for name in names if name not in devices]
         if unresolved:
             raise CreateContainerError(

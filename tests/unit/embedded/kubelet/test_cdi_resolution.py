@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_driver.embedded.kubelet import cdi_registry
+from dra_driver.cdi.registry import load
 from dra_driver.embedded.kubelet.containers import Runtime
 from dra_driver.embedded.kubelet.errors import CreateContainerError
 
@@ -19,7 +19,7 @@ def spec(value: str, *names: str, **more: Any) -> str:
 
 def found(*directories: Path) -> dict[str, str]:
     """The value of V by device name."""
-    devices = cdi_registry.load(directories).devices
+    devices = load(directories).devices
     return {name.removeprefix("vendor.com/gpu="): d.edits["env"][0][2:] for name, d in devices.items()}
 
 
@@ -48,7 +48,7 @@ def test_a_device_in_two_files_of_one_directory_is_dropped_and_the_others_stay(r
 
     assert {"a": "1", "c": "2"} == found(run)
     text = f'conflicting device "vendor.com/gpu=b" (specs "{run / "2.json"}", "{run / "1.json"}")'
-    assert {run / "1.json": (text,), run / "2.json": (text,)} == cdi_registry.load([run]).problems
+    assert {run / "1.json": (text,), run / "2.json": (text,)} == load([run]).problems
 
 
 def test_a_device_that_conflicts_in_an_earlier_directory_is_lost_in_a_later_one_too(
@@ -82,7 +82,7 @@ def test_a_file_with_any_problem_is_skipped_whole_and_the_others_are_not(run: Pa
     (run / "bad.json").write_text(content)
     (run / "good.json").write_text(spec("good", "b"))
 
-    registry = cdi_registry.load([run])
+    registry = load([run])
 
     assert ["vendor.com/gpu=b"] == list(registry.devices)
     assert [run / "bad.json"] == list(registry.problems)
@@ -91,7 +91,7 @@ def test_a_file_with_any_problem_is_skipped_whole_and_the_others_are_not(run: Pa
 def test_a_file_that_is_no_text_is_skipped(run: Path) -> None:
     (run / "bad.json").write_bytes(b"\xff\xfe")
 
-    assert [run / "bad.json"] == list(cdi_registry.load([run]).problems)
+    assert [run / "bad.json"] == list(load([run]).problems)
 
 
 def test_yaml_and_json_are_read_whatever_the_name_says(run: Path) -> None:
@@ -111,7 +111,7 @@ def test_only_json_and_yaml_files_directly_in_the_directory_count(run: Path, nam
     (run / name).write_text(spec("x", "a"))
     (run / "folder.json").mkdir()
 
-    assert ({}, {}) == (found(run), dict(cdi_registry.load([run]).problems))
+    assert ({}, {}) == (found(run), dict(load([run]).problems))
 
 
 def test_a_link_to_a_file_is_a_file_and_one_to_nowhere_a_problem(tmp_path: Path, run: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_link_to_a_file_is_a_file_and_one_to_nowhere_a_problem(tmp_path: Path,
     (run / "nowhere.json").symlink_to(tmp_path / "nowhere")
 
     assert {"a": "x"} == found(run)
-    assert [run / "nowhere.json"] == list(cdi_registry.load([run]).problems)
+    assert [run / "nowhere.json"] == list(load([run]).problems)
 
 
 def test_directories_that_do_not_exist_are_as_good_as_empty(tmp_path: Path, run: Path) -> None:

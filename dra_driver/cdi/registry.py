@@ -47,7 +47,7 @@ def load(directories: Sequence[Path]) -> Registry:
     for priority, directory in enumerate(directories):
         for path in _spec_files(directory):
             try:
-                spec = _read(path)
+                spec = read_spec(path)
             except (OSError, ValueError) as error:
                 problems.setdefault(path, []).append(f"failed to load CDI Spec {error}")
                 continue
@@ -73,24 +73,36 @@ def _spec_files(directory: Path) -> Iterator[Path]:
         return
     for path in paths:
         is_folder = path.is_dir() and not path.is_symlink()
-        if path.suffix in {".json", ".yaml"} and not is_folder:
+        if is_spec_name(path.name) and not is_folder:
             yield path
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    text = path.read_text(encoding="utf-8")
-    try:
-        body = json.loads(text, object_pairs_hook=_unique)
-    except json.JSONDecodeError:
-        try:
-            body = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
-        except yaml.YAMLError as error:
-            raise ValueError(" ".join(str(error).split())) from error
+def read_spec(path: Path) -> Mapping[str, Any]:
+    """The spec in a file; ValueError with all that is wrong with it, OSError where it cannot be read."""
+    body = parse(path.read_text(encoding="utf-8"))
     problems = validate(body)
     if problems:
         raise ValueError("; ".join(str(problem) for problem in problems))
     assert isinstance(body, Mapping)
     return body
+
+
+def parse(text: str) -> object:
+    """What a file's text says, in JSON or YAML; ValueError where it is neither."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError:
+        try:
+            return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
+        except yaml.YAMLError as error:
+            raise ValueError(" ".join(str(error).split())) from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def is_spec_name(name: str) -> bool:
+    """Whether a file of this name is a spec file."""
+    return name.endswith((".json", ".yaml"))
 
 
 def _unique(pairs: list[tuple[Hashable, Any]]) -> dict[Hashable, Any]:

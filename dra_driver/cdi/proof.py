@@ -1,0 +1,82 @@
+"""That container runtimes will take a claim's spec and find its devices, before the kubelet is told so.
+
+A runtime skips a spec with any mistake in it, and drops a device that another file of the same directory has too; all
+that shows is a Pod that cannot start. So both are looked at before a spec is written, by the rules of `validate` and
+`registry`. Of files that are ours nothing is read: their names and devices start with the UID of their own claim. The
+files of others are read once, and again when they change.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dra_driver.cdi.registry import is_spec_name, read_spec
+from dra_driver.cdi.spec import CdiDevice, ContainerEdits, Spec
+from dra_driver.cdi.validate import validate
+from dra_driver.errors import ConflictError, HardwareError
+
+_ANY_DEVICE = CdiDevice("any", ContainerEdits(env=("ANY=device",)))
+
+
+class SpecProof:
+    """The proof for specs in `directory`, where files that start with `prefix` are ours."""
+
+    def __init__(self, directory: Path, prefix: str) -> None:
+        self._directory = directory
+        self._prefix = prefix
+        self._valid: ContainerEdits | None = None  # the common edits that were found valid last
+        self._others: Mapping[str, tuple[tuple[int, ...], frozenset[str]]] = {}  # name -> state, devices
+
+    def check(self, claim_uid: str, spec: Spec) -> None:
+        """HardwareError where a runtime would refuse the spec, ConflictError where another file has its devices."""
+        common = spec.edits
+        if common is not self._valid:
+            self._check_valid(claim_uid, replace(spec, devices=(_ANY_DEVICE,)))
+            self._valid = common
+        self._check_valid(claim_uid, replace(spec, edits=ContainerEdits()))
+        taken = self._devices_of_others()
+        for device in spec.devices:
+            name = f"{spec.kind}={device.name}"
+            if name in taken:
+                raise ConflictError(
+                    f"the CDI device {name} of claim {claim_uid} stands in {self._directory / taken[name]} too, so that "
+                    "container runtimes take neither; remove that file from the node"
+                )
+
+    @staticmethod
+    def _check_valid(claim_uid: str, spec: Spec) -> None:
+        problems = validate(spec.as_dict())
+        if problems:
+            raise HardwareError(
+                f"container runtimes would refuse the CDI spec of claim {claim_uid} ({problems[0]}); "
+                "look at the NVIDIA driver's files on the node"
+            )
+
+    def _devices_of_others(self) -> dict[str, str]:
+        """The devices in the files of others, and in which."""
+        try:
+            names = os.listdir(self._directory)  # noqa: PTH208 - names, of which there may be hundreds
+        except OSError:
+            return {}  # whoever writes into it hears of it
+        others = [name for name in names if not self._is_ours(name) and is_spec_name(name)]
+        if not others and not self._others:
+            return {}
+        self._others = {name: self._read(name) for name in others}
+        return {device: name for name, (_, devices) in self._others.items() for device in devices}
+
+    def _is_ours(self, name: str) -> bool:
+        return name.startswith(self._prefix) and name.endswith(".json")
+
+    def _read(self, name: str) -> tuple[tuple[int, ...], frozenset[str]]:
+        path = self._directory / name
+        try:
+            found = path.stat()
+            state = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+            known = self._others.get(name)
+            if known is not None and known[0] == state:
+                return known
+            spec = read_spec(path)
+        except (OSError, ValueError):
+            return (), frozenset()  # runtimes skip it too
+        return state, frozenset(f"{spec['kind']}={device['name']}" for device in spec["devices"])
