@@ -42,6 +42,7 @@ from dra_driver.node.metrics import Metrics, NodeState
 from dra_driver.node.probes import ProbeServer
 from dra_driver.prepare.claim import ClaimRef
 from dra_driver.prepare.engine import Engine
+from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.record import PreparedDevice
 from dra_driver.prepare.records import RecordStore, read_boot_id
 from dra_driver.prepare.restore import RestoreReport
@@ -101,6 +102,9 @@ class NodePlugin:
             edits=machine.edits,
             records=self._records,
             specs=SpecStore(settings.cdi_dir, settings.driver_name, files=files),
+            metadata=MetadataStore(
+                settings.plugin_dir / "device-metadata", settings.driver_name, files=files
+            ),
         )
         self._kubelet = KubeletPlugin(
             settings.driver_name,

@@ -2,6 +2,7 @@
 
 from dra_driver.prepare.claim import ClaimRef, ClaimSource
 from dra_driver.prepare.engine import Engine
+from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.record import PreparedDevice, Record
 from dra_driver.prepare.records import DamagedRecord, RecordStore, read_boot_id
 from dra_driver.prepare.restore import RestoreReport, Unresolved
@@ -11,6 +12,7 @@ __all__ = [
     "ClaimSource",
     "DamagedRecord",
     "Engine",
+    "MetadataStore",
     "PreparedDevice",
     "Record",
     "RecordStore",

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from dra_driver.errors import ClaimError, ConfigError
 
+_POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimRef:
@@ -70,6 +72,7 @@ class Allocation:
     ref: ClaimRef
     results: tuple[Result, ...]
     configs: tuple[ConfigEntry, ...]  # lowest precedence first
+    pod_claim_name: str | None = None  # of a claim that was made from a Pod's template
 
 
 def read_allocation(claim: Mapping[str, Any], ref: ClaimRef, driver: str) -> Allocation:
@@ -95,7 +98,13 @@ def read_allocation(claim: Mapping[str, Any], ref: ClaimRef, driver: str) -> All
     )
     if not results:
         raise ClaimError(f"claim {ref} holds no device of driver {driver}; there is nothing to prepare")
-    return Allocation(ref, results, _configs(devices.get("config") or (), driver, ref))
+    annotations = claim["metadata"].get("annotations") or {}
+    return Allocation(
+        ref,
+        results,
+        _configs(devices.get("config") or (), driver, ref),
+        annotations.get(_POD_CLAIM_NAME),
+    )
 
 
 def _configs(entries: Any, driver: str, ref: ClaimRef) -> tuple[ConfigEntry, ...]:

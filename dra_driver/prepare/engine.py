@@ -1,9 +1,9 @@
 """The claim engine: Prepare and Unprepare as the kubelet asks for them, and the start after a crash.
 
-Prepare plans everything, reserves the devices, writes the CDI spec, and then the record: two small files, and
-the record is the commit. Killed before it, the spec is an orphan that the next start removes; killed after
-it, the claim is prepared and the kubelet's retry gets the same answer. Unprepare goes the other way round:
-while the record is there the claim holds its devices, so a kill in between leaves a claim whose spec the next
+Prepare plans everything, reserves the devices, writes the device metadata and the CDI spec that mounts it, and then
+the record: three small files, and the record is the commit. Killed before it, the others are orphans that the next
+start removes; killed after it, the claim is prepared and the kubelet's retry gets the same answer. Unprepare goes the other way round:
+while the record is there the claim holds its devices, so a kill in between leaves a claim whose files the next
 start writes again, until the kubelet's retry.
 
 Preparing again costs one GET and a look at the spec, which is written again where it is gone or no longer
@@ -31,6 +31,7 @@ from dra_driver.kube.errors import NotFoundError
 from dra_driver.prepare.claim import Allocation, ClaimRef, ClaimSource, read_allocation
 from dra_driver.prepare.conflicts import Conflicts
 from dra_driver.prepare.locks import ClaimLocks
+from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.plan import Planner
 from dra_driver.prepare.record import PreparedDevice, Record, State
 from dra_driver.prepare.records import RecordStore
@@ -56,13 +57,20 @@ class Engine:
         edits: EditSource,
         records: RecordStore,
         specs: SpecStore,
+        metadata: MetadataStore,
     ) -> None:
         self._driver_name = driver_name
         self._claims = claims
         self._records = records
         self._specs = specs
+        self._metadata = metadata
         self._planner = Planner(
-            pool_name=pool_name, devices=devices, inventory=inventory, edits=edits, specs=specs
+            pool_name=pool_name,
+            devices=devices,
+            inventory=inventory,
+            edits=edits,
+            specs=specs,
+            metadata=metadata,
         )
         self._conflicts = Conflicts()
         self._locks = ClaimLocks()
@@ -132,7 +140,13 @@ class Engine:
                 self._specs.remove(uid)
             except UnavailableError as error:
                 log.warning("orphaned spec stays", claim_uid=uid, err=str(error))
+        for uid in self._metadata.claims() - known:
+            try:
+                self._metadata.remove(uid, None)
+            except UnavailableError as error:
+                log.warning("orphaned device metadata stays", claim_uid=uid, err=str(error))
         self._specs.remove_temporary()
+        self._metadata.remove_temporary()
         return RestoreReport(
             held=len(self._records.all()),
             dropped=tuple(record.ref for record in self._dropped or ()),
@@ -155,8 +169,10 @@ class Engine:
                     if record.state is State.STARTED:
                         self._undo(ref.uid)
                         undone.append(ref)
-                    elif self._specs.ensure(ref.uid, self._planner.spec(record)):
-                        rewritten.append(ref)
+                    else:
+                        described = self._metadata.ensure(record)
+                        if self._specs.ensure(ref.uid, self._planner.spec(record)) or described:
+                            rewritten.append(ref)
                 except DriverError as error:
                     unresolved.append(Unresolved(ref, str(error)))
         return RestoreReport(
@@ -178,39 +194,44 @@ class Engine:
         record = self._planner.plan(allocation, self._records.boot_id)
         spec = self._planner.spec(record)
         self._conflicts.reserve(record.ref, record.devices)
-        written = False
+        described = written = False
         try:
+            described = self._metadata.ensure(record)
             written = self._specs.ensure(record.ref.uid, spec)
             self._records.write(record)
         except Exception:
-            # A spec that was there before may be in use: that of a claim whose record was damaged.
-            if written:
-                self._give_up(record.ref.uid)
+            # Files that were there before may be in use: those of a claim whose record was damaged.
+            self._give_up(record, spec=written, metadata=described)
             self._conflicts.release(record.ref.uid)
             raise
         return record
 
     def _prepare_again(self, record: Record) -> Record:
+        described = self._metadata.ensure(record)
         try:
             spec = self._planner.spec(record)
         except UnavailableError:
             if self._specs.read(record.ref.uid) is None:
                 raise
             return record  # the driver cannot be asked, and the spec is there
-        if self._specs.ensure(record.ref.uid, spec):
-            log.warning("CDI spec written again")
+        if self._specs.ensure(record.ref.uid, spec) or described:
+            log.warning("CDI spec or device metadata written again")
         return record
 
-    def _give_up(self, claim_uid: str) -> None:
-        """Take back the spec of a preparation that failed; that failure is what the caller hears of."""
+    def _give_up(self, record: Record, *, spec: bool, metadata: bool) -> None:
+        """Take back what a preparation that failed has written; that failure is what the caller hears of."""
         try:
-            self._specs.remove(claim_uid)
+            if spec:
+                self._specs.remove(record.ref.uid)
+            if metadata:
+                self._metadata.remove(record.ref.uid, record)
         except UnavailableError as error:
             # It is overwritten by the retry, or removed by Unprepare or the next start.
-            log.warning("failed preparation left its spec", err=str(error))
+            log.warning("failed preparation left its files", err=str(error))
 
     def _undo(self, claim_uid: str) -> None:
         self._specs.remove(claim_uid)
+        self._metadata.remove(claim_uid, self._records.get(claim_uid))
         self._records.remove(claim_uid)
         self._conflicts.release(claim_uid)
 

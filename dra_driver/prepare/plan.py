@@ -7,13 +7,15 @@ a sentence for the Pod's event, before the engine reserves or writes.
 from collections.abc import Callable
 
 from dra_driver.cdi.edits import EditSource
-from dra_driver.cdi.spec import CdiDevice, Spec
+from dra_driver.cdi.spec import CdiDevice, ContainerEdits, Spec
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import Device, DeviceSet
 from dra_driver.errors import ClaimError, HardwareError, UnavailableError
 from dra_driver.inventory.model import Gpu, Inventory
 from dra_driver.prepare.claim import Allocation, Result
 from dra_driver.prepare.config import check_config
+from dra_driver.prepare.metadata import check_names, is_pod_claim_name
+from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.record import Record, RecordedDevice, State
 
 
@@ -28,15 +30,18 @@ class Planner:
         inventory: Callable[[], Inventory],
         edits: EditSource,
         specs: SpecStore,
+        metadata: MetadataStore,
     ) -> None:
         self._pool_name = pool_name
         self._devices = devices
         self._inventory = inventory
         self._edits = edits
         self._specs = specs
+        self._metadata = metadata
 
     def plan(self, allocation: Allocation, boot_id: str) -> Record:
         """The record of the claim as it will be; ClaimError or UnavailableError where it cannot be."""
+        check_names(allocation)
         published = self._devices()
         found = [(result, self._find(result, published)) for result in allocation.results]
         check_config(allocation, found)
@@ -47,6 +52,9 @@ class Planner:
             requests = known.requests if known else ()
             if result.base_request not in requests:
                 requests += (result.base_request,)
+            subrequests = known.subrequests if known else ()
+            if result.request not in {result.base_request, *subrequests}:
+                subrequests += (result.request,)
             merged[key] = RecordedDevice(
                 device=device,
                 pool=result.pool,
@@ -54,8 +62,16 @@ class Planner:
                 share_id=result.share_id,
                 # One result without admin access makes the claim a holder.
                 admin_access=result.admin_access and (known is None or known.admin_access),
+                subrequests=subrequests,
             )
-        return Record(allocation.ref, boot_id, State.COMPLETED, tuple(merged.values()))
+        name = allocation.pod_claim_name
+        return Record(
+            allocation.ref,
+            boot_id,
+            State.COMPLETED,
+            tuple(merged.values()),
+            pod_claim_name=name if is_pod_claim_name(name) else None,
+        )
 
     def spec(self, record: Record) -> Spec:
         """The CDI spec of the claim, from the hardware as it is now.
@@ -66,6 +82,7 @@ class Planner:
         published, inventory = self._devices(), self._inventory()
         now = self._edits.now()
         devices = []
+        described: set[str] = set()  # requests whose metadata comes with an earlier device
         for recorded in record.devices:
             gpu = _gpu(recorded, published, inventory)
             edits = now.device(recorded.device.target, gpu, admin_access=recorded.admin_access)
@@ -74,6 +91,9 @@ class Planner:
                     f"device {recorded.name} would give a container nothing; look at the NVIDIA driver's files "
                     "on the node"
                 )
+            new = [request for request in recorded.requests if request not in described]
+            described.update(new)
+            edits += ContainerEdits(mounts=tuple(self._metadata.mount(record, request) for request in new))
             name = self._specs.device_name(record.ref.uid, recorded.name, recorded.share_id)
             devices.append(CdiDevice(name, edits))
         return Spec(self._specs.kind, tuple(devices), now.common)

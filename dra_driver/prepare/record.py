@@ -50,6 +50,7 @@ class RecordedDevice:
     requests: tuple[str, ...]  # base names
     share_id: str | None = None
     admin_access: bool = False
+    subrequests: tuple[str, ...] = ()  # "req/sub", of requests with alternatives
     extra: Mapping[str, Any] = field(default_factory=dict)  # fields of other versions
 
     @property
@@ -68,6 +69,8 @@ class RecordedDevice:
             body["shareID"] = self.share_id
         if self.admin_access:
             body["adminAccess"] = True
+        if self.subrequests:
+            body["subrequests"] = list(self.subrequests)
         return body
 
 
@@ -79,9 +82,11 @@ class Record:
     boot_id: str
     state: State
     devices: tuple[RecordedDevice, ...]
+    pod_claim_name: str | None = None  # of a claim that was made from a Pod's template
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
+        made_from = {} if self.pod_claim_name is None else {"podClaimName": self.pod_claim_name}
         return {
             **self.extra,
             "version": VERSION,
@@ -90,6 +95,7 @@ class Record:
             "name": self.ref.name,
             "bootID": self.boot_id,
             "state": str(self.state),
+            **made_from,
             "devices": [device.as_dict() for device in self.devices],
         }
 
@@ -137,11 +143,13 @@ def _upgrade(body: dict[str, Any]) -> dict[str, Any]:
 def _from_dict(body: dict[str, Any]) -> Record:
     fields = dict(body)
     del fields["version"]
+    pod_claim_name = fields.pop("podClaimName", None)
     return Record(
         ref=ClaimRef(str(fields.pop("namespace")), str(fields.pop("name")), str(fields.pop("uid"))),
         boot_id=str(fields.pop("bootID")),
         state=State(fields.pop("state")),
         devices=tuple(_device_from_dict(device) for device in fields.pop("devices")),
+        pod_claim_name=None if pod_claim_name is None else str(pod_claim_name),
         extra=fields,
     )
 
@@ -155,5 +163,6 @@ def _device_from_dict(body: dict[str, Any]) -> RecordedDevice:
         requests=tuple(str(request) for request in fields.pop("requests")),
         share_id=None if share_id is None else str(share_id),
         admin_access=bool(fields.pop("adminAccess", False)),
+        subrequests=tuple(str(name) for name in fields.pop("subrequests", ())),
         extra=fields,
     )

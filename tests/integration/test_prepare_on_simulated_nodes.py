@@ -16,7 +16,7 @@ from dra_driver.errors import HardwareError
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.profile import Profile, load_profile, profile_names
 from dra_driver.inventory.simulated import SimulatedBackend
-from dra_driver.prepare import ClaimRef, Engine, RecordStore
+from dra_driver.prepare import ClaimRef, Engine, MetadataStore, RecordStore
 
 DRIVER, POOL = "gpu.nvidia.com", "node-a/gpu"
 MIG_PROFILE = """\
@@ -60,6 +60,7 @@ class Plugin:
             edits=DriverEdits(local, host=local, proc=self.root / "proc", sysfs=self.root / "sys"),
             records=RecordStore(self.path / "claims", boot_id="boot"),
             specs=SpecStore(self.path / "cdi", DRIVER),
+            metadata=MetadataStore(self.path / "metadata", DRIVER),
         )
         self.engine.restore()
 

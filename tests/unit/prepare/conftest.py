@@ -17,7 +17,7 @@ from dra_driver.files import Files
 from dra_driver.inventory.fake_elf import shared_library
 from dra_driver.inventory.model import Gpu, Inventory, Mig, MigDevice, MigProfile
 from dra_driver.kube.errors import NotFoundError
-from dra_driver.prepare import ClaimRef, Engine, RecordStore
+from dra_driver.prepare import ClaimRef, Engine, MetadataStore, RecordStore
 from dra_driver.quantity import Quantity
 
 DRIVER = "gpu.nvidia.com"
@@ -103,6 +103,7 @@ class Node:
     def __init__(self, path: Path) -> None:
         self.cdi_dir = path / "cdi"
         self.claims_dir = path / "claims"
+        self.metadata_dir = path / "metadata"
         self.dev = path / "root" / "dev"
         self.dev.mkdir(parents=True)
         for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
@@ -161,6 +162,7 @@ class Node:
             edits=self.edits,
             records=RecordStore(self.claims_dir, boot_id=self.boot_id, files=files),
             specs=SpecStore(self.cdi_dir, DRIVER, files=files),
+            metadata=MetadataStore(self.metadata_dir, DRIVER, files=files),
         )
         if restored:
             engine.restore()
@@ -187,6 +189,9 @@ class Node:
 
     def spec_files(self) -> list[str]:
         return sorted(path.name for path in self.cdi_dir.iterdir()) if self.cdi_dir.exists() else []
+
+    def metadata_files(self) -> list[str]:
+        return sorted(path.name for path in self.metadata_dir.iterdir()) if self.metadata_dir.exists() else []
 
     def record_files(self) -> list[str]:
         return sorted(path.name for path in self.claims_dir.iterdir() if path.name != "damaged")

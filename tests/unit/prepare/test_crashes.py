@@ -18,18 +18,21 @@ from dra_driver.prepare.record import decode
 
 GPU0, GPU1 = "gpu-0000-65-00-0", "gpu-0000-ca-00-0"
 PHASES = ("before", "halfway", "after")
+WRITES = ("at the metadata", "at the spec", "at the record")
+REMOVALS = ("at the spec", "at the metadata", "at the record")
 
 
 def assert_consistent(node: Any, held: set[str]) -> None:
-    """Exactly these claims have a record and a spec, and there is no other file."""
+    """Exactly these claims have a record, a spec and metadata, and there is no other file."""
     assert node.record_files() == sorted(f"{uid}.json" for uid in held)
     assert node.spec_files() == sorted(f"k8s.gpu.nvidia.com-claim_{uid}.json" for uid in held)
+    assert node.metadata_files() == sorted(f"{uid}_gpu.json" for uid in held)
     for name in node.record_files():
         decode((node.claims_dir / name).read_bytes())
 
 
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("survive", [0, 1], ids=["at the spec", "at the record"])
+@pytest.mark.parametrize("survive", range(3), ids=WRITES)
 def test_killed_in_prepare(
     node: Any, killing: Callable[[int, str], Any], killed: type[BaseException], survive: int, phase: str
 ) -> None:
@@ -40,7 +43,7 @@ def test_killed_in_prepare(
         node.engine(files=killing(survive, phase)).prepare(ref)
 
     engine = node.engine()
-    committed = (survive, phase) == (1, "after")
+    committed = (survive, phase) == (2, "after")
     assert_consistent(node, {bystander.uid, ref.uid} if committed else {bystander.uid})
 
     answer = engine.prepare(ref)
@@ -49,7 +52,7 @@ def test_killed_in_prepare(
 
 
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("survive", [0, 1], ids=["at the spec", "at the record"])
+@pytest.mark.parametrize("survive", range(3), ids=WRITES)
 def test_killed_in_prepare_and_never_asked_again(
     node: Any, killing: Callable[[int, str], Any], killed: type[BaseException], survive: int, phase: str
 ) -> None:
@@ -64,7 +67,7 @@ def test_killed_in_prepare_and_never_asked_again(
 
 
 @pytest.mark.parametrize("phase", ["before", "after"])
-@pytest.mark.parametrize("survive", [0, 1], ids=["at the spec", "at the record"])
+@pytest.mark.parametrize("survive", range(3), ids=REMOVALS)
 def test_killed_in_unprepare(
     node: Any, killing: Callable[[int, str], Any], killed: type[BaseException], survive: int, phase: str
 ) -> None:
@@ -74,7 +77,7 @@ def test_killed_in_unprepare(
         node.engine(files=killing(survive, phase)).unprepare(ref)
 
     engine = node.engine()
-    done = (survive, phase) == (1, "after")
+    done = (survive, phase) == (2, "after")
     assert_consistent(node, set() if done else {ref.uid})
 
     engine.unprepare(ref)
@@ -99,7 +102,7 @@ def test_killed_in_the_start_itself(
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(["prepare", "unprepare"]), st.integers(0, 3), st.integers(0, 2)),
+        st.tuples(st.sampled_from(["prepare", "unprepare"]), st.integers(0, 3), st.integers(0, 3)),
         max_size=12,
     ),
     phase=st.sampled_from(PHASES),
