@@ -1,10 +1,10 @@
 """Which devices a request selects: selectors of its class, then its own, then the device's nodes.
 
-An expression is evaluated once per device for as long as the snapshot lives, however many nodes, requests and
-claims ask.
+An expression is evaluated once for all devices that are equal in what it reads, for as long as the snapshot lives,
+however many nodes, requests and claims ask.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from dra_driver.allocation.errors import AllocationError
@@ -13,6 +13,7 @@ from dra_driver.allocation.nodes import selects
 from dra_driver.allocation.requests import Request
 from dra_driver.cel import CompileError, EvaluationError
 from dra_driver.selectors import selector
+from dra_driver.selectors.reads import content, reads
 
 
 class Matcher:
@@ -20,6 +21,7 @@ class Matcher:
 
     def __init__(self) -> None:
         self._answers: dict[tuple[str, DeviceId], bool | EvaluationError] = {}
+        self._by_content: dict[tuple[str, Hashable], bool | EvaluationError] = {}
 
     def selectable(
         self,
@@ -48,18 +50,34 @@ class Matcher:
         expression = (entry.get("cel") or {}).get("expression")
         if expression is None:
             raise AllocationError(f"{owner}: CEL expression empty (unsupported selector type?)")
-        answer = self._answers.get((expression, device.id))
-        if answer is None:
-            answer = self._answers[expression, device.id] = _evaluate(owner, expression, device)
+        try:
+            answer = self.answer(expression, device)
+        except CompileError as error:
+            raise AllocationError(f"{owner}: CEL compile error: {error}") from error
         if isinstance(answer, EvaluationError):
             raise AllocationError(f"{owner}: CEL runtime error: {answer}") from answer
         return answer
 
+    def answer(self, expression: str, device: Device) -> bool | EvaluationError:
+        """What the expression says of the device; CompileError where it says nothing of any."""
+        answer = self._answers.get((expression, device.id))
+        if answer is None:
+            answer = self._answers[expression, device.id] = self._evaluated(expression, device)
+        return answer
 
-def _evaluate(owner: str, expression: str, device: Device) -> bool | EvaluationError:
+    def _evaluated(self, expression: str, device: Device) -> bool | EvaluationError:
+        wanted = reads(expression) if device.readable else None
+        if wanted is None:
+            return _evaluate(expression, device)
+        key = expression, content(wanted, device.id.driver, device.raw)
+        answer = self._by_content.get(key)
+        if answer is None:
+            answer = self._by_content[key] = _evaluate(expression, device)
+        return answer
+
+
+def _evaluate(expression: str, device: Device) -> bool | EvaluationError:
     try:
         return selector(expression).matches(device.value)
-    except CompileError as error:
-        raise AllocationError(f"{owner}: CEL compile error: {error}") from error
     except EvaluationError as error:
         return error.with_traceback(None)  # it is kept: without the frames it came through

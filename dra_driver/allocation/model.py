@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from dra_driver.quantity import Quantity
 from dra_driver.selectors import Device as DeviceValue
 from dra_driver.selectors import device_value
+from dra_driver.selectors.device import is_readable
 
 
 class PoolId(NamedTuple):
@@ -41,6 +42,11 @@ class Device:
     def value(self) -> DeviceValue:
         """What selectors see; EvaluationError where an attribute cannot be read."""
         return device_value(self.id.driver, self.raw)
+
+    @cached_property
+    def readable(self) -> bool:
+        """Whether `value` can be read."""
+        return is_readable(self.raw)
 
     @cached_property
     def shareable(self) -> bool:

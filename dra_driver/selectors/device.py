@@ -3,6 +3,7 @@
 Built once per device and shared by all expressions and threads, so nothing in it may be changed.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,9 @@ FIELDS = {
     "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
     "allowMultipleAllocations": BOOL,
 }
+
+
+_TYPES = {"string": str, "bool": bool, "int": int}
 
 
 class Device(Object):
@@ -42,6 +46,29 @@ def device_value(driver: str, device: Mapping[str, Any]) -> Device:
             "allowMultipleAllocations": bool(device.get("allowMultipleAllocations")),
         }
     )
+
+
+def is_readable(device: Mapping[str, Any]) -> bool:
+    """Whether every attribute of a device of a ResourceSlice has a known type; else any expression fails on it."""
+    return all(
+        len(value) == 1 and _known(*next(iter(value.items())))
+        for value in (device.get("attributes") or {}).values()
+    )
+
+
+def _known(kind: str, value: Any) -> bool:
+    if kind == "version":
+        return type(value) is str and _is_version(value)
+    return type(value) is _TYPES.get(kind)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_version(text: str) -> bool:
+    try:
+        Semver.parse(text)
+    except EvaluationError:
+        return False
+    return True
 
 
 def _attribute(name: str, value: Mapping[str, Any]) -> Any:
