@@ -16,7 +16,10 @@ TIMEOUT = 10.0  # seconds a node gets, as in the scheduler
 
 
 class Snapshot:
-    """Slices, classes and allocated claims at one moment; asks about many nodes and claims share its answers."""
+    """Slices, classes and allocated claims at one moment; asks about many nodes and claims share its answers.
+
+    The attributes are for those who explain an answer.
+    """
 
     def __init__(
         self,
@@ -24,15 +27,15 @@ class Snapshot:
         classes: Iterable[Mapping[str, Any]],
         allocated: Iterable[Mapping[str, Any]],
     ) -> None:
-        self._slices = SliceIndex(slices)
-        self._classes = {str(one["metadata"]["name"]): one for one in classes}
-        self._allocated = Allocated(allocated)
-        self._matcher = Matcher()
+        self.slices = SliceIndex(slices)
+        self.classes = {str(one["metadata"]["name"]): one for one in classes}
+        self.allocated = Allocated(allocated)
+        self.matcher = Matcher()
 
     def with_allocated(self, allocated: Iterable[Mapping[str, Any]]) -> "Snapshot":
         """The same slices and classes with other allocated claims; answers of selectors are shared."""
         other = copy.copy(self)
-        other._allocated = Allocated(allocated)  # noqa: SLF001 - another of ourselves
+        other.allocated = Allocated(allocated)
         return other
 
     def allocate(
@@ -45,18 +48,18 @@ class Snapshot:
         wanted = [Claim(claim) for claim in claims]
         search = Search(
             wanted,
-            self._classes,
+            self.classes,
             node,
-            self._slices.pools(node),
-            self._allocated,
-            self._matcher,
+            self.slices.pools(node),
+            self.allocated,
+            self.matcher,
             time.monotonic() + timeout,
         )
         found = search.run()
         if found is None:
             return None
         return [
-            allocation_result(claim, choices, self._classes, node)
+            allocation_result(claim, choices, self.classes, node)
             for claim, choices in zip(wanted, found, strict=True)
         ]
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from dra_driver.allocation.nodes import matches
 from dra_driver.embedded.claims import MAX_RESERVED_FOR, Object, is_for, is_reserved_for
 
-EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
-
 Lookup = Callable[[str, str], Object | None]  # name, namespace
 
 

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from dra_driver.allocation import AllocationError, Snapshot
+from dra_driver.allocation import AllocationError, Snapshot, extended, placement
+from dra_driver.allocation.extended import EXTENDED_CLAIM, ExtendedResources
 from dra_driver.embedded.claims import Object, is_for
 from dra_driver.embedded.scheduler import claims as pod_claims
-from dra_driver.embedded.scheduler import extended, placement, verdict
-from dra_driver.embedded.scheduler.claims import EXTENDED_CLAIM, PodClaims, UnresolvableError, is_allocated
-from dra_driver.embedded.scheduler.extended import ExtendedResources
+from dra_driver.embedded.scheduler import verdict
+from dra_driver.embedded.scheduler.claims import PodClaims, UnresolvableError, is_allocated
 from dra_driver.embedded.scheduler.verdict import Objection, Verdict
 from dra_driver.embedded.scheduler.writes import Writer
 from dra_driver.kube.reflector import Reflector

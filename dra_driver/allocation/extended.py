@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dra_driver.embedded.claims import Object
-from dra_driver.embedded.scheduler.claims import EXTENDED_CLAIM
 from dra_driver.quantity import Quantity
 
+Object = dict[str, Any]
+
+EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"  # annotation of the special claim
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 

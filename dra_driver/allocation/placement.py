@@ -1,10 +1,12 @@
 """What speaks against a node before any device is looked at, with kube-scheduler's words."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from dra_driver.allocation.nodes import matches
 from dra_driver.allocation.taints import tolerates
-from dra_driver.embedded.claims import Object
+
+Object = Mapping[str, Any]
 
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
