@@ -68,6 +68,30 @@ def kubelet_plugin(context: typer.Context) -> None:
 
 
 @app.command()
+def lint(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files or directories; - is standard input.")
+    ],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="table, lines, json or yaml. Default: a table on a terminal, else lines."
+        ),
+    ] = None,
+    convert: Annotated[
+        str | None,
+        typer.Option(help="Print the objects in this version of resource.k8s.io instead.", metavar="VERSION"),
+    ] = None,
+    *,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend in the files what can be mended safely.")] = False,
+) -> None:
+    """Find what is wrong with claims, templates, classes, slices and Pods before they are applied."""
+    from dra_driver.cli.lint import run
+
+    raise typer.Exit(run(files, output=output, fixing=fix, version=convert))
+
+
+@app.command()
 def profiles() -> None:
     """List the kinds of nodes that can be simulated."""
     from dra_driver.inventory.profile import load_profile, profile_names

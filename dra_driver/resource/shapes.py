@@ -250,6 +250,12 @@ _CLAIM_STATUS = Struct(
     },
 )
 
+EXACT_REQUEST_FIELDS = frozenset({*_SUBREQUEST, "adminAccess"})
+"""What v1 has under `exactly`, and v1beta1 in the request itself."""
+
+DEVICE_FIELDS = frozenset(_DEVICE.fields) - {"name"}
+"""What v1 has in a device, and v1beta1 under `basic`."""
+
 RESOURCE_SLICE = Struct("ResourceSlice", {**_TYPE, "spec": _SLICE_SPEC})
 RESOURCE_CLAIM = Struct("ResourceClaim", {**_TYPE, "spec": _CLAIM_SPEC, "status": _CLAIM_STATUS})
 RESOURCE_CLAIM_TEMPLATE = Struct(

@@ -1,0 +1,77 @@
+"""Names of attributes and capacities: which are known, which look like one that was meant."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from dra_driver.devices.catalogue import ATTRIBUTES, CAPACITIES, Attribute, Capacity
+from dra_driver.devices.names import DRIVER_NAME
+from dra_driver.lint.devices import KnownDevice, Name
+from dra_driver.lint.expressions import Family
+from dra_driver.quantity import Quantity
+
+_SLICE = "memorySlice"
+OTHER: dict[Family, Family] = {"attributes": "capacity", "capacity": "attributes"}
+
+
+def entry(name: Name) -> Attribute | Capacity | None:
+    """The catalogue's entry of a value of our devices."""
+    family, domain, identifier = name
+    if family == "capacity" and identifier.startswith(_SLICE) and identifier.removeprefix(_SLICE).isdigit():
+        identifier = f"{_SLICE}0"
+    entries = ATTRIBUTES if family == "attributes" else CAPACITIES
+    return next((e for e in entries if (e.domain, e.identifier) == (domain, identifier)), None)
+
+
+def names(devices: Iterable[KnownDevice]) -> set[Name]:
+    """All names that these devices carry, and those of the catalogue where one of them is ours."""
+    devices = tuple(devices)
+    known = {name for device in devices for name in device.values if name[1]}
+    if any(device.driver == DRIVER_NAME for device in devices):
+        known |= {("attributes", e.domain, e.identifier) for e in ATTRIBUTES}
+        known |= {("capacity", e.domain, e.identifier) for e in CAPACITIES}
+    return known
+
+
+def near_domain(domain: str, known: Iterable[str], drivers: Iterable[str]) -> str | None:
+    """The domain that was meant: one that is written alike, else the only driver's."""
+    drivers = sorted(set(drivers))
+    close = get_close_matches(domain, sorted(known), 1, 0.75)
+    if close:
+        return close[0]
+    return drivers[0] if len(drivers) == 1 else None
+
+
+def near_name(name: Name, known: Iterable[Name]) -> Name | None:
+    """The value that was meant: the same name elsewhere, else one that is written alike."""
+    family, domain, identifier = name
+    by_text: dict[str, list[Name]] = {}
+    for candidate in sorted(known, key=lambda other: (other[0] != family, other[1] != domain, other)):
+        by_text.setdefault(_folded(candidate[2]), []).append(candidate)
+    close = get_close_matches(_folded(identifier), list(by_text), 1, 0.7)
+    return by_text[close[0]][0] if close else None
+
+
+def _folded(identifier: str) -> str:
+    return identifier.lower().replace("_", "").replace("-", "")
+
+
+def value_type(name: Name, devices: Iterable[KnownDevice]) -> str | None:
+    """'quantity', 'version', 'string', 'int' or 'bool': what a value is; None where nobody knows."""
+    if name[0] == "capacity":
+        return "quantity"
+    known = entry(name)
+    if isinstance(known, Attribute):
+        return known.type
+    for device in devices:
+        if name in device.values:
+            value = device.values[name]
+            kind = {bool: "bool", int: "int", str: "string"}.get(type(value))
+            return kind or "version"
+    return None
+
+
+def shown_memory(nanos: int) -> str:
+    """A capacity of bytes for people: 81559Mi (79.6Gi)."""
+    amount = Quantity.of_bytes(nanos // 10**9)
+    text, gibibytes = str(amount), nanos / 10**9 / 2**30
+    return text if text.endswith("Gi") or gibibytes < 1 else f"{text} ({gibibytes:.1f}Gi)"

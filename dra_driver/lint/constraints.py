@@ -1,0 +1,201 @@
+"""Constraints that cannot hold, or that hold nothing."""
+
+from collections.abc import Iterator, Sequence
+
+from dra_driver.devices.names import DRIVER_NAME
+from dra_driver.lint import catalogue
+from dra_driver.lint.claims import Claim, Constraint, Wish
+from dra_driver.lint.context import Context
+from dra_driver.lint.devices import KnownDevice, Name
+from dra_driver.lint.finding import Edit, Finding, Rule
+from dra_driver.lint.names import CAPACITY_AS_ATTRIBUTE, UNKNOWN_ATTRIBUTE
+from dra_driver.resource.limits import MAX_RESULTS
+
+CONSTRAINT_DOMAIN = Rule(
+    "constraint-domain",
+    "error",
+    "A constraint's attribute has no domain",
+    "Inside a constraint an attribute is written with its domain, also where the slice has it without one: "
+    "`gpu.nvidia.com/nvlinkClique`. The API server refuses anything else.",
+)
+CONSTRAINT_NO_EFFECT = Rule(
+    "constraint-no-effect",
+    "warning",
+    "A constraint over a single device",
+    "A constraint compares devices of one claim with each other. Where it is for one request of one device, it compares "
+    "nothing, and the author expected more of it. Pods are not compared with other Pods.",
+)
+CONSTRAINT_IMPOSSIBLE = Rule(
+    "constraint-impossible",
+    "error",
+    "Several devices shall share what is unique",
+    "No two devices have the same UUID, so no claim for several can be satisfied.",
+)
+CONSTRAINT_ATTRIBUTE = Rule(
+    "constraint-attribute-missing",
+    "error",
+    "Devices of a request lack the attribute of the constraint",
+    "A device without the attribute never satisfies the constraint, so the claim stays pending. Attributes in a driver's "
+    "own domain are that driver's; what GPUs and NICs have in common is in the domain `resource.kubernetes.io`.",
+)
+TOO_MANY_DEVICES = Rule(
+    "too-many-devices",
+    "error",
+    "A claim for more devices than one may have",
+    f"A claim is allocated at most {MAX_RESULTS} devices, all on one node. The API server accepts more, and the scheduler "
+    "fails on it.",
+)
+RULES = (
+    CONSTRAINT_DOMAIN,
+    CONSTRAINT_NO_EFFECT,
+    CONSTRAINT_IMPOSSIBLE,
+    CONSTRAINT_ATTRIBUTE,
+    TOO_MANY_DEVICES,
+)
+
+_STANDARD = "resource.kubernetes.io"
+_STANDARD_NAMES: tuple[Name, ...] = (
+    ("attributes", _STANDARD, "numaNode"),
+    ("attributes", _STANDARD, "pcieRoot"),
+)
+_UNIQUE = {
+    "gpu": frozenset({f"{DRIVER_NAME}/uuid", f"{_STANDARD}/pciBusID"}),
+    "mig": frozenset({f"{DRIVER_NAME}/uuid"}),
+}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    for claim in context.claims:
+        yield from _check_count(context, claim)
+        for constraint in claim.constraints:
+            yield from _check_constraint(context, claim, constraint)
+
+
+def _check_count(context: Context, claim: Claim) -> Iterator[Finding]:
+    fewest = sum(min(wish.count or 1 for wish in wishes) for wishes in claim.requests.values())
+    if fewest > MAX_RESULTS:
+        largest = max(claim.wishes, key=lambda wish: wish.count or 1)
+        message = f"the claim asks for {fewest} devices, and a claim is allocated at most {MAX_RESULTS}"
+        yield context.finding(TOO_MANY_DEVICES, claim.manifest, f"{largest.path}.count", message)
+
+
+def _check_constraint(context: Context, claim: Claim, constraint: Constraint) -> Iterator[Finding]:
+    attribute = constraint.attribute
+    path = f"{constraint.path}.{constraint.field}"
+    if "/" not in attribute:
+        yield _no_domain(context, claim, path, attribute)
+        return
+    requests = claim.named(constraint.requests)
+    wishes = [wish for alternatives in requests.values() for wish in alternatives]
+    if len(requests) == 1 and all(wish.count == 1 for wish in wishes):
+        (request,) = requests
+        message = (
+            f"the constraint is for request {request} alone, which is one device: there is nothing to compare"
+        )
+        fix = "name several requests, ask for a higher count, or leave the constraint out"
+        yield context.finding(CONSTRAINT_NO_EFFECT, claim.manifest, constraint.path, message, fix=fix)
+        return
+    domain, _, identifier = attribute.rpartition("/")
+    name: Name = ("attributes", domain, identifier)
+    lacking = [wish for wish in wishes if _lacks(context, wish, name)]
+    if lacking:
+        yield _missing(context, claim, constraint, name, lacking, wishes)
+    elif constraint.field == "matchAttribute" and _unique(context, wishes, attribute):
+        message = f"{attribute} is different on every device, so no two match"
+        yield context.finding(CONSTRAINT_IMPOSSIBLE, claim.manifest, path, message)
+
+
+def _no_domain(context: Context, claim: Claim, path: str, attribute: str) -> Finding:
+    members = [d for wish in claim.wishes for d in context.candidates(wish.device_class) or ()]
+    known = {name for name in catalogue.names(members) if name[0] == "attributes"}
+    exact = sorted(name for name in known if name[2] == attribute)
+    near = exact[0] if exact else catalogue.near_name(("attributes", "", attribute), known)
+    message = f"{attribute} must be a domain and a name separated by a slash"
+    if near is None:
+        return context.finding(
+            CONSTRAINT_DOMAIN, claim.manifest, path, message, fix=f"write <driver>/{attribute}"
+        )
+    meant = f"{near[1]}/{near[2]}"
+    edits: tuple[Edit | None, ...] = ()
+    if len(exact) == 1:
+        edits = (context.rewrite(claim.manifest, path, 0, len(attribute), meant),)
+    return context.finding(
+        CONSTRAINT_DOMAIN, claim.manifest, path, message, fix=f"did you mean {meant}?", edits=edits
+    )
+
+
+def _lacks(context: Context, wish: Wish, name: Name) -> bool:
+    """Whether no device that the request can get has the attribute, as far as anybody knows."""
+    members = context.candidates(wish.device_class)
+    domain = name[1]
+    if not members:
+        # A class that is not known: its devices hardly have an attribute of another driver's own domain.
+        return domain == DRIVER_NAME and wish.device_class not in context.classes and _is_foreign(wish)
+    if any(name in device.values for device in members):
+        return False
+    found = catalogue.entry(name)
+    if found is None:
+        return True
+    types = {device.values.get(("attributes", DRIVER_NAME, "type")) for device in members}
+    return not types & set(found.devices)
+
+
+def _is_foreign(wish: Wish) -> bool:
+    """Whether the class is hardly one of our driver's, by its name."""
+    return bool(wish.device_class) and not any(word in wish.device_class for word in ("nvidia", "gpu", "mig"))
+
+
+def _missing(
+    context: Context,
+    claim: Claim,
+    constraint: Constraint,
+    name: Name,
+    lacking: Sequence[Wish],
+    wishes: Sequence[Wish],
+) -> Finding:
+    path = f"{constraint.path}.{constraint.field}"
+    attribute = f"{name[1]}/{name[2]}"
+    requests = ", ".join(dict.fromkeys(wish.name for wish in lacking))
+    common = _common(context, wishes)
+    rule, message, fix = (
+        CONSTRAINT_ATTRIBUTE,
+        f"devices of request {requests} do not have the attribute {attribute}",
+        None,
+    )
+    if ("capacity", name[1], name[2]) in catalogue.names(_members(context, wishes)):
+        rule, message = CAPACITY_AS_ATTRIBUTE, f"{attribute} is a capacity; constraints compare attributes"
+    elif len(lacking) == len(wishes) and catalogue.entry(name) is None:
+        rule, message = UNKNOWN_ATTRIBUTE, f"no known device has the attribute {attribute}"
+    near = catalogue.near_name(name, common)
+    standard = sorted(other for other in common if other[1] == _STANDARD)
+    if near is not None:
+        fix = f"all of them have {near[1]}/{near[2]}"
+    elif usual := catalogue.near_name(name, _STANDARD_NAMES):
+        fix = f"common to GPUs and NICs is {usual[1]}/{usual[2]}, where their drivers publish it"
+    elif standard:
+        fix = f"all of them have {', '.join(f'{other[1]}/{other[2]}' for other in standard)}"
+    return context.finding(rule, claim.manifest, path, message, fix=fix)
+
+
+def _members(context: Context, wishes: Sequence[Wish]) -> list[KnownDevice]:
+    return [device for wish in wishes for device in context.candidates(wish.device_class) or ()]
+
+
+def _common(context: Context, wishes: Sequence[Wish]) -> set[Name]:
+    """Attributes that devices of every request have, and that tell something when they are equal.
+
+    Of a class that nobody knows, the standard attributes are assumed.
+    """
+    common: set[Name] | None = None
+    for wish in wishes:
+        members = context.candidates(wish.device_class)
+        found = {name for device in members for name in device.values} if members else set(_STANDARD_NAMES)
+        found = {name for name in found if name[0] == "attributes" and name[2] not in {"uuid", "pciBusID"}}
+        common = found if common is None else common & found
+    return common or set()
+
+
+def _unique(context: Context, wishes: Sequence[Wish], attribute: str) -> bool:
+    members = _members(context, wishes)
+    types = {str(device.values.get(("attributes", DRIVER_NAME, "type"))) for device in members}
+    return bool(types) and all(attribute in _UNIQUE.get(kind, frozenset()) for kind in types)

@@ -1,0 +1,104 @@
+"""Linting: all rules over all files that are given together.
+
+Rules are families, one module each, with a table `RULES` and a function `check(context)`; they do not know each other.
+What several of them see of one mistake is sorted out here: a field with an error of its own is not reported once more as
+refused by the API server. Whatever is in the files, the answer is findings, and comes soon.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Protocol
+
+from dra_driver.lint import (
+    api,
+    compiling,
+    configuration,
+    constraints,
+    documents,
+    guards,
+    literals,
+    matches,
+    names,
+    references,
+    shapes,
+    sharing,
+    types,
+)
+from dra_driver.lint.context import Context
+from dra_driver.lint.finding import SEVERITIES, Finding, Rule
+from dra_driver.lint.nodes import File, read
+from dra_driver.yamlevents import YamlError
+
+
+class Family(Protocol):
+    """A module of rules."""
+
+    @property
+    def RULES(self) -> tuple[Rule, ...]: ...  # noqa: N802 - the name of a module's constant
+
+    @property
+    def check(self) -> Callable[[Context], Iterator[Finding]]: ...
+
+
+_FAMILIES: tuple[Family, ...] = (
+    documents,
+    api,
+    shapes,
+    compiling,
+    names,
+    types,
+    literals,
+    guards,
+    matches,
+    constraints,
+    references,
+    sharing,
+    configuration,
+)  # the order of the documentation
+
+RULES: tuple[Rule, ...] = tuple(rule for family in _FAMILIES for rule in family.RULES)
+UNREADABLE = documents.UNREADABLE.code
+
+
+def lint(sources: Iterable[tuple[str, bytes]]) -> list[Finding]:
+    """What there is to say about files, given as names with contents; in the order of files, lines and columns."""
+    files: list[File] = []
+    found: list[Finding] = []
+    order: dict[str, int] = {}
+    for name, data in sources:
+        order.setdefault(name, len(order))
+        try:
+            files.append(read(data, name))
+        except YamlError as error:
+            found.append(documents.unreadable(name, error))
+    context = Context(files)
+    for family in _FAMILIES:
+        found += family.check(context)
+    found = _settled(found)
+    failing = {(f.file, f.document, f.path) for f in found if f.severity == "error"}
+    found += compiling.check_evaluation(context, failing)
+    return sorted(
+        set(found), key=lambda f: (order[f.file], f.line, f.column, SEVERITIES.index(f.severity), f.code)
+    )
+
+
+def _settled(found: list[Finding]) -> list[Finding]:
+    """Without what the API server would say to a field that has a better explanation already."""
+    invalid = api.INVALID_OBJECT.code
+    explained = {_field(f) for f in found if f.severity == "error" and f.code != invalid}
+    # All that is said of a selector whose parts stand at the wrong level is about that.
+    selectors = {_field(f, f.path.rpartition(".")[0]) for f in found if f.code == shapes.SELECTOR_LEVEL.code}
+    return [f for f in found if f.code != invalid or not ({_field(f)} & explained or _inside(f, selectors))]
+
+
+def _field(finding: Finding, path: str | None = None) -> tuple[str, int, str]:
+    path = finding.path if path is None else path
+    # Whether a request's fields stand under `exactly` is one of the things that may be wrong.
+    return finding.file, finding.document, path.replace(".exactly", "")
+
+
+def _inside(finding: Finding, selectors: Collection[tuple[str, int, str]]) -> bool:
+    file, document, path = _field(finding)
+    return any(
+        (file, document) == other[:2] and (path == other[2] or path.startswith(f"{other[2]}."))
+        for other in selectors
+    )

@@ -1,0 +1,135 @@
+"""Reads of values that not every device of the class has.
+
+Found by trying, not by looking: each selector is evaluated on the devices that lack a value, after the selectors before
+it, and only an error that really comes out counts. So every way to guard works: has(), `in`, `.?`, `? :`, an earlier
+selector, or a condition that no such device meets.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from dra_driver.cel import ast
+from dra_driver.devices.names import DRIVER_NAME
+from dra_driver.lint import catalogue
+from dra_driver.lint.context import Context, Selection
+from dra_driver.lint.devices import Answer, KnownDevice, Name, stranger
+from dra_driver.lint.expressions import Expression, Read, reference
+from dra_driver.lint.finding import Finding, Rule, Severity
+
+UNGUARDED_ATTRIBUTE = Rule(
+    "unguarded-attribute",
+    "warning",
+    "A value is read that not every device has",
+    "A missing attribute or capacity is an error, and one such device among the candidates keeps the Pod from being "
+    "scheduled at all, though others would fit. Of a value that all known models have, and that the machine may still "
+    "not tell, the finding is for information.",
+)
+CLASS_WITHOUT_DRIVER = Rule(
+    "class-without-driver",
+    "warning",
+    "A class reads attributes of devices of any driver",
+    "The selectors of a class meet the devices of all drivers in the cluster. One that reads our attributes of somebody "
+    "else's device is an error there. Ask for the driver first.",
+)
+RULES = (UNGUARDED_ATTRIBUTE, CLASS_WITHOUT_DRIVER)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    for selection in context.selections:
+        if selection.wish is None and selection.expression.selector is not None:
+            yield from _check_driver(context, selection)
+        for read in _plain_reads(selection.expression):
+            yield from _check_read(context, selection, read)
+
+
+def _plain_reads(expression: Expression) -> Iterable[Read]:
+    """The values that are read without a guard of their own, each once."""
+    first: dict[Name, Read] = {}
+    for read in expression.reads:
+        if not read.guarded:
+            first.setdefault((read.family, read.domain, read.name), read)
+    return first.values() if expression.selector is not None else ()
+
+
+def _check_read(context: Context, selection: Selection, read: Read) -> Iterator[Finding]:
+    name: Name = (read.family, read.domain, read.name)
+    devices = selection.devices
+    known = catalogue.entry(name)
+    if name not in catalogue.names(selection.of_class) or not any(name in d.values for d in devices):
+        return  # names no device has are another rule's
+    lacking = [device for device in devices if name not in device.values]
+    failing = [device for device in lacking if _fails(context, selection.expression, device, name)]
+    if failing:
+        count = len({device.label for device in failing})
+        others = f" and {count - 1} others" if count > 2 else " and another" if count == 2 else ""
+        message = f"not every device has {read.text}: {failing[0].label}{others} would make the selector fail"
+        yield _finding(context, selection, read, message, None)
+        return
+    if lacking or context.has_slices or known is None or known.when is None:
+        return
+    without = (device.without(name) for device in devices)
+    if any(_fails(context, selection.expression, device, name) for device in without):
+        message = f"a device has {read.text} only where {known.when}; without it, the selector fails"
+        yield _finding(context, selection, read, message, "info")
+
+
+def _fails(context: Context, expression: Expression, device: KnownDevice, name: Name) -> bool:
+    verdict = context.judge(expression, device)
+    if verdict.answer is Answer.ERROR:
+        return name in verdict.missing and verdict.error_name == name[2]
+    # What is unknown of a model hides the error; a test for the value anywhere is then taken for its guard.
+    tested = any(read.guarded and (read.family, read.domain, read.name) == name for read in expression.reads)
+    return verdict.answer is Answer.UNKNOWN and name in verdict.missing and not tested
+
+
+def _finding(
+    context: Context, selection: Selection, read: Read, message: str, severity: Severity | None
+) -> Finding:
+    fix = f"write {guarded_form(selection.expression, read)}"
+    place = selection.expression.offset(read.node.line, read.node.column)
+    spot = context.spot(selection.manifest, selection.text.path, place)
+    return context.finding(
+        UNGUARDED_ATTRIBUTE,
+        selection.manifest,
+        selection.text.path,
+        message,
+        fix=fix,
+        at=spot,
+        severity=severity,
+    )
+
+
+def guarded_form(expression: Expression, read: Read) -> str:
+    """How to write the selector so that it is false, not an error, where the value is missing."""
+    text = " ".join(expression.text.split())
+    tree = expression.tree
+    loose = isinstance(tree, ast.Call) and tree.function in {"_||_", "_?_:_"}
+    quote = "'" if "'" in text else '"'
+    subject = reference(read.family, read.domain, read.name).replace('"', quote)
+    return f"has({subject}) && {f'({text})' if loose else text}"
+
+
+def _check_driver(context: Context, selection: Selection) -> Iterator[Finding]:
+    if not _is_first_failure(context, selection):
+        return
+    message = "the selector fails on devices of other drivers, and is evaluated on all of them"
+    drivers = sorted({read.domain for read in selection.expression.reads} & _drivers(context))
+    driver = drivers[0] if drivers else DRIVER_NAME
+    fix = f"put device.driver == '{driver}' && in front"
+    yield context.finding(CLASS_WITHOUT_DRIVER, selection.manifest, selection.text.path, message, fix=fix)
+
+
+def _drivers(context: Context) -> set[str]:
+    return {device.driver for device in context.devices}
+
+
+def _is_first_failure(context: Context, selection: Selection) -> bool:
+    """Whether no selector of the class before this one keeps other drivers' devices away."""
+    other = stranger()
+    for earlier in context.selections:
+        if earlier.manifest is selection.manifest and earlier.wish is None:
+            answer = other.judge(earlier.expression).answer
+            if earlier is selection:
+                return answer is Answer.ERROR
+            if answer is not Answer.YES:
+                return False
+    return False

@@ -1,0 +1,172 @@
+"""Comparisons that never say what they seem to: quantities and versions that are compared as texts or numbers.
+
+CEL has no `>=` for quantities and versions, and a text is never equal to either. Some of these the compiler refuses, in
+words about overloads; the rest it accepts, and the scheduler fails on each device.
+"""
+
+from collections.abc import Iterator
+
+from dra_driver.cel import ast
+from dra_driver.cel.library.quantity import Quantity
+from dra_driver.cel.library.semver import Semver
+from dra_driver.lint import catalogue
+from dra_driver.lint.comparisons import MIRRORED, OPERATORS, constant_of
+from dra_driver.lint.context import Context, Selection
+from dra_driver.lint.devices import Name
+from dra_driver.lint.expressions import Read, reference
+from dra_driver.lint.finding import Finding, Rule
+from dra_driver.quantity import Quantity as Amount
+from dra_driver.versions import driver_semver
+
+QUANTITY_COMPARISON = Rule(
+    "quantity-comparison",
+    "error",
+    "A quantity is compared with an operator",
+    "A capacity is a quantity, not a text and not a number: `<` and `>=` have no meaning for it, and it equals no text. "
+    'Compare with `.compareTo(quantity("40Gi")) >= 0`, `.isGreaterThan(...)` or `.isLessThan(...)`.',
+)
+VERSION_COMPARISON = Rule(
+    "version-comparison",
+    "error",
+    "A version is compared with an operator",
+    "Versions are no texts: compare with `.compareTo(semver(...))`. As texts, 580 would come before 99.",
+)
+TYPE_MISMATCH = Rule(
+    "type-mismatch",
+    "error",
+    "An attribute is compared with a value of another type",
+    'Values of different types are never equal: `numaNode == "0"` is false for the number 0. Where the order is '
+    "asked, the comparison is an error.",
+)
+RULES = (QUANTITY_COMPARISON, VERSION_COMPARISON, TYPE_MISMATCH)
+
+_LARGE = 1 << 20  # a plain number below it was hardly meant as bytes
+_NUMBERS = (int, float)
+_VERSION_TEXTS = frozenset({"driverVersionString"})  # texts whose order is that of no version
+
+
+def check(context: Context) -> Iterator[Finding]:
+    for selection in context.selections:
+        for node in selection.expression.nodes():
+            if isinstance(node, ast.Call) and node.function in OPERATORS and len(node.args) == 2:
+                yield from _check_comparison(context, selection, node)
+
+
+def explained(selection: Selection) -> set[tuple[int, int]]:
+    """The places of comparisons that this module has a better word for than the compiler."""
+    return {
+        (node.line, node.column)
+        for node in selection.expression.nodes()
+        if isinstance(node, ast.Call)
+        and node.function in OPERATORS
+        and len(node.args) == 2
+        and _mistake(selection, node) is not None
+    }
+
+
+def _check_comparison(context: Context, selection: Selection, node: ast.Call) -> Iterator[Finding]:
+    mistake = _mistake(selection, node)
+    if mistake is None:
+        return
+    rule, message, fix = mistake
+    place = selection.expression.offset(node.line, node.column)
+    spot = context.spot(selection.manifest, selection.text.path, place)
+    yield context.finding(rule, selection.manifest, selection.text.path, message, fix=fix, at=spot)
+
+
+def _mistake(selection: Selection, node: ast.Call) -> tuple[Rule, str, str | None] | None:
+    operator = OPERATORS[node.function]
+    left, right = node.args
+    read, other = selection.expression.read_of(left), right
+    if read is None:
+        read, other, operator = selection.expression.read_of(right), left, MIRRORED[operator]
+    if read is None:
+        return None
+    kind, name = _kind(selection, read)
+    constant = other.value if isinstance(other, ast.Literal) else constant_of(selection.expression, other)
+    if isinstance(constant, bool) and kind != "bool" and kind is not None:
+        return TYPE_MISMATCH, f"{read.name} is {_A[kind]}, and is compared with a bool", None
+    match kind:
+        case "quantity":
+            return _quantity(name, operator, constant)
+        case "version":
+            return _version(name, operator, constant)
+        case "string" if read.name in _VERSION_TEXTS and operator not in {"==", "!="}:
+            return _version_text(read, operator, constant)
+        case "string" | "int" | "bool":
+            return _plain(read, kind, constant)
+        case _:
+            return None
+
+
+_A = {
+    "quantity": "a quantity",
+    "version": "a version",
+    "string": "a text",
+    "int": "a number",
+    "bool": "a bool",
+}
+
+
+def _kind(selection: Selection, read: Read) -> tuple[str | None, Name]:
+    """The type of what is read, and its true name: a capacity read as an attribute is a quantity all the same."""
+    known = catalogue.names(selection.of_class)
+    name: Name = (read.family, read.domain, read.name)
+    if name not in known and read.family == "attributes":
+        domains = {domain for family, domain, identifier in known if family == "capacity"}
+        if read.domain in {domain for _, domain, _ in known}:
+            domains &= {read.domain}
+        meant: list[Name] = [("capacity", domain, read.name) for domain in sorted(domains)]
+        name = next((other for other in meant if other in known), name)
+    return catalogue.value_type(name, selection.of_class), name
+
+
+def _quantity(name: Name, operator: str, constant: object) -> tuple[Rule, str, str] | None:
+    if isinstance(constant, Quantity):
+        if operator in {"==", "!="}:
+            return None
+        written, what = f'quantity("{Amount(constant.nanos)}")', f"with {operator}"
+    elif isinstance(constant, str):
+        written, what = f'quantity("{constant}")', "with a text"
+    elif isinstance(constant, _NUMBERS):
+        written, what = f'quantity("{constant}{"" if constant >= _LARGE else "Gi"}")', "with a number"
+    else:
+        return None
+    message = f"{name[2]} is a quantity, and is compared {what}"
+    return QUANTITY_COMPARISON, message, f"write {reference(*name)}.compareTo({written}) {operator} 0"
+
+
+def _version(name: Name, operator: str, constant: object) -> tuple[Rule, str, str] | None:
+    if isinstance(constant, Semver):
+        if operator in {"==", "!="}:
+            return None
+        text, what = ".".join(map(str, constant.core)), f"with {operator}"
+    elif isinstance(constant, str):
+        text, what = driver_semver(constant) or "1.2.3", "with a text"
+    elif isinstance(constant, _NUMBERS):
+        text, what = driver_semver(str(constant)) or "1.2.3", "with a number"
+    else:
+        return None
+    message = f"{name[2]} is a version, and is compared {what}"
+    return VERSION_COMPARISON, message, f'write {reference(*name)}.compareTo(semver("{text}")) {operator} 0'
+
+
+def _version_text(read: Read, operator: str, constant: object) -> tuple[Rule, str, str] | None:
+    if not isinstance(constant, str):
+        return None
+    version = reference("attributes", read.domain, read.name.removesuffix("String"))
+    text = driver_semver(constant) or "1.2.3"
+    message = f'{read.name} is compared letter by letter: "99" is greater than "580"'
+    return VERSION_COMPARISON, message, f'write {version}.compareTo(semver("{text}")) {operator} 0'
+
+
+def _plain(read: Read, kind: str, constant: object) -> tuple[Rule, str, str | None] | None:
+    found = {str: "string", int: "int", float: "int", bool: "bool"}.get(type(constant))
+    if found is None or found == kind:
+        return None
+    fix = None
+    if kind == "int" and isinstance(constant, str) and constant.lstrip("-").isdigit():
+        fix = f"write {constant} without quotes"
+    if kind == "bool":
+        fix = f"write {reference(read.family, read.domain, read.name)} or !{reference(read.family, read.domain, read.name)}"
+    return TYPE_MISMATCH, f"{read.name} is {_A[kind]}, and is compared with {_A[found]}", fix
