@@ -7,8 +7,8 @@ new one. Temporary names start with a dot and end in `.tmp`: container runtimes 
 """
 
 import fcntl
+import itertools
 import os
-import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -16,11 +16,12 @@ from typing import Protocol, Self
 from dra_driver.errors import UnavailableError, UsageError
 
 _PREFIX, _SUFFIX = ".dra-", ".tmp"
+_numbers = itertools.count()
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
     """Replace `path` by `data`; OSError leaves the old file. `sync=False` is for files on tmpfs."""
-    fd, name = tempfile.mkstemp(prefix=f"{_PREFIX}{path.name}-", suffix=_SUFFIX, dir=path.parent)
+    fd, name = _create_temporary(path)
     try:
         try:
             os.fchmod(fd, mode)
@@ -31,12 +32,26 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, sync: bool = Tru
                 os.fsync(fd)
         finally:
             os.close(fd)
-        os.rename(name, path)  # noqa: PTH104 - the name came from mkstemp as a string
+        os.rename(name, path)  # noqa: PTH104 - the name is a string
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
     if sync:
         sync_directory(path.parent)
+
+
+def _create_temporary(path: Path) -> tuple[int, str]:
+    """A new file beside `path`. Its name need not be secret, so it is made without tempfile's random numbers,
+    which cost a Prepare a tenth of its time.
+    """
+    while True:
+        name = f"{path.parent}/{_PREFIX}{path.name}-{os.getpid():x}-{next(_numbers):x}{_SUFFIX}"
+        try:
+            return os.open(
+                name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+            ), name
+        except FileExistsError:  # of a killed process that had our number
+            continue
 
 
 def remove(path: Path, *, sync: bool = True) -> bool:
