@@ -96,8 +96,8 @@ class DriverEdits:
             self._said_unproven = True
             log.warning("device nodes not proven: placeholders are accepted", dev_root=str(root.host))
         files = self._files.find()
-        is_tegra = self._host.has(_TEGRA_RELEASE)
-        return _InstalledDriver(nodes, self._with_nodes(nodes.control, files.edits), files.hook, is_tegra)
+        common = self._with_nodes(nodes.control, files.edits)
+        return _InstalledDriver(nodes, common, files.hook, self._host)
 
     def _with_nodes(self, nodes: ContainerEdits, files: ContainerEdits) -> ContainerEdits:
         known = self._common
@@ -110,28 +110,30 @@ class _InstalledDriver:
     """`NodeEdits` of a driver with a node for each GPU."""
 
     def __init__(
-        self, nodes: DeviceNodes, common: ContainerEdits, hook: HookProgram | None, is_tegra: bool
+        self, nodes: DeviceNodes, common: ContainerEdits, hook: HookProgram | None, host: Root
     ) -> None:
         self._nodes = nodes
         self._hook = hook
-        self._is_tegra = is_tegra
+        self._host = host
         self.common = common
 
     def device(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
         if gpu.minor is None:
             raise HardwareError(self._without_minor(gpu))
-        edits = self._nodes.gpu(gpu, gpu.minor)
+        parts = [self._nodes.gpu(gpu, gpu.minor)]
         if target.kind == "mig":
-            edits += self._nodes.capabilities(target, gpu, gpu.minor)
+            parts.append(self._nodes.capabilities(target, gpu, gpu.minor))
         if target.kind == "gpu" or "gfx" in find_mig_device(target, gpu).profile.name:
             names, nodes = self._nodes.drm(gpu)
-            edits += nodes
+            parts.append(nodes)
             if names and self._hook:
-                edits += ContainerEdits(hooks=(render_links(self._hook, gpu.pci_address, names),))
-        return edits + self._nodes.switches(gpu) if admin_access else edits
+                parts.append(ContainerEdits(hooks=(render_links(self._hook, gpu.pci_address, names),)))
+        if admin_access:
+            parts.append(self._nodes.switches(gpu))
+        return sum(parts, start=ContainerEdits())
 
     def _without_minor(self, gpu: Gpu) -> str:
-        if self._is_tegra:
+        if self._host.has(_TEGRA_RELEASE):
             return (
                 f"GPU {gpu.uuid} is part of a Tegra module, whose driver consists of other files and nodes; "
                 "this driver cannot prepare it, use the NVIDIA container runtime on this node"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dra_driver.errors import HardwareError
 
-_CHUNK = 1 << 16
+_CHUNK, _HALF_A_PAGE = 1 << 16, 2048
 
 
 class Kernel:
@@ -81,8 +81,11 @@ def _read(path: str) -> str:
     except OSError:
         return ""
     try:
-        parts = iter(lambda: os.read(fd, _CHUNK), b"")  # the kernel gives a page at a time
-        return b"".join(parts).decode("ascii", "replace")
+        text = part = os.read(fd, _CHUNK)
+        while len(part) >= _HALF_A_PAGE:  # the kernel gives the lines that fit into a page
+            part = os.read(fd, _CHUNK)
+            text += part
+        return text.decode("ascii", "replace")
     except OSError:
         return ""
     finally:

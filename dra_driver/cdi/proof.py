@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dra_driver.cdi.registry import is_spec_name, read_spec
+from dra_driver.cdi.shared import Shared
 from dra_driver.cdi.spec import CdiDevice, ContainerEdits, Spec
 from dra_driver.cdi.validate import validate
 from dra_driver.errors import ConflictError, HardwareError
@@ -27,6 +28,7 @@ class SpecProof:
         self._prefix = prefix
         self._valid: ContainerEdits | None = None  # the common edits that were found valid last
         self._others: Mapping[str, tuple[tuple[int, ...], frozenset[str]]] = {}  # name -> state, devices
+        self._taken = Shared(self._devices_of_others)
 
     def check(self, claim_uid: str, spec: Spec) -> None:
         """HardwareError where a runtime would refuse the spec, ConflictError where another file has its devices."""
@@ -35,7 +37,7 @@ class SpecProof:
             self._check_valid(claim_uid, replace(spec, devices=(_ANY_DEVICE,)))
             self._valid = common
         self._check_valid(claim_uid, replace(spec, edits=ContainerEdits()))
-        taken = self._devices_of_others()
+        taken = self._taken.get()
         for device in spec.devices:
             name = f"{spec.kind}={device.name}"
             if name in taken:

@@ -72,8 +72,9 @@ def _stream(record: Record, driver_name: str, request: str) -> bytes:
     if record.pod_claim_name is not None:
         body["podClaimName"] = record.pod_claim_name
     body["requests"] = [{"name": name, "devices": entries} for name, entries in by_name.items()]
-    versions = ({"apiVersion": f"metadata.resource.k8s.io/{version}", **body} for version in _VERSIONS)
-    return b"".join(json.dumps(version, separators=(",", ":")).encode() + b"\n" for version in versions)
+    fields = json.dumps(body, separators=(",", ":")).removeprefix("{")  # the same in all versions
+    lines = (f'{{"apiVersion":"metadata.resource.k8s.io/{version}",{fields}\n' for version in _VERSIONS)
+    return "".join(lines).encode()
 
 
 def _full_name(device: RecordedDevice, request: str) -> str:
