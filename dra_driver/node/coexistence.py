@@ -32,7 +32,8 @@ def refuse_other_driver(driver_name: str, registry_dir: Path, plugin_dir: Path) 
 
     Called while we hold the lock and before we bind anything: whoever answers is not us.
     """
-    for socket in sorted(registry_dir.glob("*.sock")) if registry_dir.is_dir() else ():
+    # As the kubelet looks: at any name, and below directories.
+    for socket in sorted(path for path in registry_dir.rglob("*") if path.is_socket()):
         found = registered_driver(socket)
         if found is not None and found[0] == driver_name:
             msg = (
