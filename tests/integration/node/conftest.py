@@ -29,6 +29,8 @@ from dra_driver.kube.resources import (
     RESOURCE_SLICES,
     Resource,
 )
+from dra_driver.kubelet import sockets
+from dra_driver.kubelet.pb import dra_v1_pb2, dra_v1_pb2_grpc
 
 _T = TypeVar("_T")
 _SECONDS = 30.0
@@ -79,9 +81,10 @@ class Node:
         return self.node.directory / "cdi"
 
     def state(self) -> tuple[list[str], list[str]]:
-        """The names of all records, and of all specs, whatever else lies there included."""
+        """The names of all records, and of all specs, whatever else lies there or was set aside included."""
+        frame = {self.claims_dir / "damaged", *self.claims_dir.glob("damaged/*")}
         return (
-            sorted(path.name for path in self.claims_dir.iterdir()),
+            sorted(path.name for path in self.claims_dir.rglob("*") if path not in frame),
             sorted(path.name for path in self.cdi_dir.iterdir()),
         )
 
@@ -152,13 +155,18 @@ class Node:
 
     def simulate(self, faults: str) -> None:
         """Have the simulated hardware be as a fault file says; empty: all is well."""
-        write_atomic(faults_file(self.plugin_dir / "driver-root"), faults.encode(), sync=False)
+        path = faults_file(self.plugin_dir / "driver-root")
+        if faults:
+            write_atomic(path, faults.encode(), sync=False)
+        else:
+            path.unlink(missing_ok=True)
 
     # What is published.
 
     def slices(self) -> list[Object]:
         items: list[Object] = self.cluster.client.list(RESOURCE_SLICES)["items"]
-        return [item for item in items if item["spec"].get("nodeName") == self.node.name]
+        ours = self.node.name, "gpu.nvidia.com"
+        return [item for item in items if (item["spec"].get("nodeName"), item["spec"]["driver"]) == ours]
 
     def devices(self) -> list[Object]:
         return [device for s in self.slices() for device in s["spec"].get("devices", ())]
@@ -244,6 +252,22 @@ class Node:
     def failed(self, name: str, text: str) -> None:
         """Wait until an event says that the Pod's claims could not be prepared, with this sentence."""
         until(lambda: any(text in message for message in self.failures(name)), f"an event with {text!r}")
+
+    def prepare(self, name: str, uid: str | None = None) -> Any:
+        """The plugin's answer to a kubelet's call for a claim, which has the UID given or its own."""
+        return self._call("NodePrepareResources", name, uid)
+
+    def unprepare(self, name: str, uid: str | None = None) -> Any:
+        return self._call("NodeUnprepareResources", name, uid)
+
+    def _call(self, method: str, name: str, uid: str | None) -> Any:
+        uid = uid or self.claim(name)["metadata"]["uid"]
+        request = getattr(dra_v1_pb2, f"{method}Request")(
+            claims=[dra_v1_pb2.Claim(namespace="default", name=name, uid=uid)]
+        )
+        with sockets.connect(self.plugin_dir / "dra.sock") as channel:
+            stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+            return getattr(stub, method)(request, timeout=45).claims[uid]
 
     def delete_pod(self, name: str) -> None:
         """Delete the Pod and its claim, and wait until both are gone."""
