@@ -326,8 +326,14 @@ def _cluster(directory: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with _temporary() as directory, _cluster(directory) as cluster:
+def directory() -> Iterator[Path]:
+    with _temporary() as path:
+        yield path
+
+
+@pytest.fixture
+def cluster(directory: Path) -> Iterator[Cluster]:
+    with _cluster(directory) as cluster:
         yield cluster
 
 
