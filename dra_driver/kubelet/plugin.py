@@ -25,8 +25,6 @@ from dra_driver.kubelet.registration import Registration, RegistrationStatus
 
 log = structlog.get_logger(__name__)
 
-_BATCH_WORKERS = 32
-
 
 class KubeletPlugin:
     """The plugin's two servers. `start` once, `tend` every few seconds, `stop` once."""
@@ -39,7 +37,7 @@ class KubeletPlugin:
         claims: dra.ClaimHandler,
         observe: dra.Observer,
     ) -> None:
-        self._executor = ThreadPoolExecutor(_BATCH_WORKERS, thread_name_prefix="claim")
+        self._executor = ThreadPoolExecutor(sockets.MAX_WORKERS, thread_name_prefix="claim")
         handler = dra.Handler(claims, self._executor, observe)
         self.endpoint = plugin_dir / "dra.sock"
         self.registration_socket = registry_dir / f"{driver_name}-reg.sock"

@@ -17,9 +17,10 @@ import grpc
 from dra_driver.errors import UnavailableError, UsageError
 
 MAX_PATH = 107  # bytes: sun_path holds 108, with the NUL
-# Threads are made when they are needed and one is enough most of the time; a Prepare that waits for hardware
-# must not keep the others out, and the kubelet calls once per starting Pod.
-MAX_WORKERS = 32
+# Above the 110 Pods that a kubelet runs by default, each of which may wait in a Prepare for an API server that
+# does not answer: an Unprepare, which needs none, and a probe must not queue behind them. Threads are made when
+# they are needed, and one is enough most of the time.
+MAX_WORKERS = 256
 _OPTIONS = (("grpc.so_reuseport", 0),)
 _umask = threading.Lock()  # the umask belongs to the whole process
 

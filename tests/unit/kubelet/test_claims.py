@@ -118,6 +118,22 @@ def test_one_waiting_claim_does_not_hold_up_the_others_of_its_batch(
     assert {"uid-a": "", "uid-b": "", "uid-c": ""} == {uid: e.error for uid, e in response.claims.items()}
 
 
+def test_prepares_that_wait_for_the_api_server_never_hold_up_an_unprepare(
+    channel: grpc.Channel, claims: Any
+) -> None:
+    answered = threading.Event()
+    claims.answers.update(a=lambda ref: answered.wait(20) and (), b=lambda ref: answered.wait(20) and ())
+    stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+    pods = [stub.NodePrepareResources.future(_request("a", "b"), timeout=20) for _ in range(110)]
+
+    gone = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_request("c", "d").claims)
+    response = stub.NodeUnprepareResources(gone, timeout=10)
+
+    assert ({"uid-c", "uid-d"}, 0) == (set(response.claims), sum(pod.done() for pod in pods))
+    answered.set()
+    assert [2] * 110 == [len(pod.result().claims) for pod in pods]
+
+
 def test_a_call_that_outlives_its_deadline_is_finished_all_the_same(
     channel: grpc.Channel, claims: Any
 ) -> None:
