@@ -38,6 +38,12 @@ class Snapshot:
         other.allocated = Allocated(allocated)
         return other
 
+    def with_class(self, device_class: Mapping[str, Any]) -> "Snapshot":
+        """The same with one class added or replaced."""
+        other = copy.copy(self)
+        other.classes = {**self.classes, str(device_class["metadata"]["name"]): device_class}
+        return other
+
     def allocate(
         self, claims: Sequence[Mapping[str, Any]], *, node: Mapping[str, Any], timeout: float = TIMEOUT
     ) -> list[dict[str, Any]] | None:

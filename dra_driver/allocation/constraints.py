@@ -33,7 +33,8 @@ def make(entry: Mapping[str, Any], claim: str, index: int) -> Constraint:
     )
 
 
-def _applies(requests: frozenset[str], request: str, subrequest: str | None) -> bool:
+def applies(requests: frozenset[str], request: str, subrequest: str | None) -> bool:
+    """Whether a constraint over these requests, all where there are none, is about one of them."""
     if not requests or request in requests:
         return True
     return subrequest is not None and f"{request}/{subrequest}" in requests
@@ -53,7 +54,7 @@ class _Match:
         self._devices = 0
 
     def add(self, request: str, subrequest: str | None, device: Device) -> Undo | None:
-        if not _applies(self._requests, request, subrequest):
+        if not applies(self._requests, request, subrequest):
             return _nothing
         value = device.attribute(self._attribute)
         if value is None or (self._devices and value != self._value):
@@ -75,7 +76,7 @@ class _Distinct:
         self._values: dict[str, tuple[str, Any]] = {}
 
     def add(self, request: str, subrequest: str | None, device: Device) -> Undo | None:
-        if not _applies(self._requests, request, subrequest):
+        if not applies(self._requests, request, subrequest):
             return _nothing
         value = device.attribute(self._attribute)
         if value is None or value in self._values.values():

@@ -51,17 +51,22 @@ class CounterLedger:
         A counter of the pool that is negative already, since its total was lowered under its use, blocks every
         device that uses counters there.
         """
-        left = self._left.get(pool.id)
-        if left is None:
-            left = self._left[pool.id] = self._available(pool)
+        left = self.left(pool)
         self._charge(left, device, -1)
         if any(amount < 0 for counters in left.values() for amount in counters.values()):
             self._charge(left, device, 1)
             return False
         return True
 
+    def left(self, pool: Pool) -> Counters:
+        """What is left of the counters of a pool; not to be changed."""
+        left = self._left.get(pool.id)
+        if left is None:
+            left = self._left[pool.id] = self._available(pool)
+        return left
+
     def give_back(self, pool: Pool, device: Device) -> None:
-        self._charge(self._left[pool.id], device, 1)
+        self._charge(self.left(pool), device, 1)
 
     def _available(self, pool: Pool) -> Counters:
         left = {name: dict(counters) for name, counters in pool.counters.items()}
