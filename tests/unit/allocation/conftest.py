@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dra_driver.allocation import allocate
+from dra_driver.allocation.explanation import Explanation, Scene, explain
 
 Object = dict[str, Any]
 DRIVER = "gpu.nvidia.com"
@@ -83,6 +84,16 @@ class World:
             classes=self.classes,
             allocated=self.allocated,
         )
+
+    def explain(self, *claims: Object, nodes: Iterable[str] = ("n1",)) -> Explanation:
+        scene = Scene.of(self.slices, self.classes, self.allocated)
+        return explain(scene, claims, [{"metadata": {"name": name}} for name in nodes])
+
+    def reasons(self, *claims: Object, node: str = "n1") -> dict[str, list[str]]:
+        """What keeps each device of the node from the first request, in words."""
+        (report,) = self.explain(*claims, nodes=(node,)).nodes
+        devices = report.requests[0].devices
+        return {one.device.device: [blocker.text for blocker in one.blockers] for one in devices}
 
     def devices(self, *claims: Object, node: str = "n1", **labels: str) -> list[str] | None:
         """The names of all devices allocated, in order; None where the claims do not fit."""
