@@ -13,6 +13,7 @@ import grpc_tools
 from grpc_tools import protoc
 
 from dra_driver.devices import catalogue_pages
+from dra_driver.lint import pages as lint_pages
 from dra_driver.node import pages
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +41,7 @@ def generated() -> Iterator[tuple[Path, str]]:
     yield Path("deploy/deviceclasses.yaml"), classes.read_text()
     yield Path("api/attributes.yaml"), catalogue_pages.render_yaml()
     yield Path("docs/reference/attributes.md"), catalogue_pages.render_markdown()
+    yield Path("docs/lint.md"), lint_pages.render_markdown()
     yield Path("docs/reference/flags.md"), pages.render_flags()
     yield Path("docs/reference/metrics.md"), pages.render_metrics()
 

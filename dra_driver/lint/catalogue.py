@@ -10,6 +10,7 @@ from dra_driver.lint.expressions import Family
 from dra_driver.quantity import Quantity
 
 _SLICE = "memorySlice"
+_PART = 4  # letters that a part of a name needs to be taken for it
 OTHER: dict[Family, Family] = {"attributes": "capacity", "capacity": "attributes"}
 
 
@@ -47,7 +48,10 @@ def near_name(name: Name, known: Iterable[Name]) -> Name | None:
     by_text: dict[str, list[Name]] = {}
     for candidate in sorted(known, key=lambda other: (other[0] != family, other[1] != domain, other)):
         by_text.setdefault(_folded(candidate[2]), []).append(candidate)
-    close = get_close_matches(_folded(identifier), list(by_text), 1, 0.7)
+    wanted = _folded(identifier)
+    close = get_close_matches(wanted, list(by_text), 1, 0.7)
+    # numa for numaNode, cudaCapability for cudaComputeCapability: a part of the name is a good guess as well.
+    close = close or [text for text in by_text if len(wanted) >= _PART and (wanted in text or text in wanted)]
     return by_text[close[0]][0] if close else None
 
 

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from dra_driver.cel.errors import Issue
 from dra_driver.lint import types
 from dra_driver.lint.context import Context, Selection
-from dra_driver.lint.devices import Answer, KnownDevice, Verdict
+from dra_driver.lint.devices import FAILURES, KnownDevice, Verdict
 from dra_driver.lint.finding import Finding, Rule
 from dra_driver.selectors.selector import environment
 
@@ -28,7 +28,7 @@ NOT_CHECKED = Rule(
     "More selectors than are checked at once",
     "Analysing an expression costs time, and linting must end soon whatever it is given. Give fewer files at once.",
 )
-RULES = (SELECTOR_COMPILE, SELECTOR_FAILS)
+RULES = (SELECTOR_COMPILE, SELECTOR_FAILS, NOT_CHECKED)
 
 Place = tuple[str, int, str]
 """File, object in it, and path of a field."""
@@ -70,7 +70,7 @@ def check_evaluation(context: Context, settled: Collection[Place]) -> Iterator[F
         if place in settled or selection.expression.selector is None:
             continue
         verdicts = [context.judge(selection.expression, device) for device in selection.devices]
-        if verdicts and all(verdict.answer is Answer.ERROR for verdict in verdicts):
+        if verdicts and all(verdict.answer in FAILURES for verdict in verdicts):
             yield _fails(context, selection, selection.devices[0], verdicts[0])
 
 

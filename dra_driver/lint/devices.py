@@ -50,8 +50,12 @@ class Answer(Enum):
 
     YES = "yes"
     NO = "no"
-    ERROR = "error"
+    ABSENT = "absent"  # an error: the device lacks a value that is read
+    ERROR = "error"  # another error: a value is used as what it is not
     UNKNOWN = "unknown"  # it depends on what the model does not tell
+
+
+FAILURES = frozenset({Answer.ABSENT, Answer.ERROR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,8 @@ class KnownDevice:
         except LimitError:
             return Verdict(Answer.UNKNOWN)
         except EvaluationError as error:
-            answer = Answer.UNKNOWN if log.unknown else Answer.ERROR
+            absent = any(name[2] == error.name for name in log.missing)
+            answer = Answer.UNKNOWN if log.unknown else Answer.ABSENT if absent else Answer.ERROR
             return Verdict(answer, frozenset(log.missing), error.message, error.name)
         if value is True or value is False:
             return Verdict(Answer.YES if value else Answer.NO, frozenset(log.missing))

@@ -11,7 +11,7 @@ from dra_driver.cel import ast
 from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.lint import catalogue
 from dra_driver.lint.context import Context, Selection
-from dra_driver.lint.devices import Answer, KnownDevice, Name, stranger
+from dra_driver.lint.devices import FAILURES, Answer, KnownDevice, Name, stranger
 from dra_driver.lint.expressions import Expression, Read, reference
 from dra_driver.lint.finding import Finding, Rule, Severity
 
@@ -74,7 +74,7 @@ def _check_read(context: Context, selection: Selection, read: Read) -> Iterator[
 
 def _fails(context: Context, expression: Expression, device: KnownDevice, name: Name) -> bool:
     verdict = context.judge(expression, device)
-    if verdict.answer is Answer.ERROR:
+    if verdict.answer is Answer.ABSENT:
         return name in verdict.missing and verdict.error_name == name[2]
     # What is unknown of a model hides the error; a test for the value anywhere is then taken for its guard.
     tested = any(read.guarded and (read.family, read.domain, read.name) == name for read in expression.reads)
@@ -129,7 +129,7 @@ def _is_first_failure(context: Context, selection: Selection) -> bool:
         if earlier.manifest is selection.manifest and earlier.wish is None:
             answer = other.judge(earlier.expression).answer
             if earlier is selection:
-                return answer is Answer.ERROR
+                return answer in FAILURES
             if answer is not Answer.YES:
                 return False
     return False

@@ -14,7 +14,7 @@ from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.lint import catalogue
 from dra_driver.lint.comparisons import Comparison, comparisons
 from dra_driver.lint.context import Context, Selection
-from dra_driver.lint.devices import Answer, KnownDevice, Name, stranger
+from dra_driver.lint.devices import FAILURES, Answer, KnownDevice, Name, stranger
 from dra_driver.lint.finding import Finding, Rule, Severity
 
 NEVER_MATCHES = Rule(
@@ -42,6 +42,7 @@ RULES = (NEVER_MATCHES, ALWAYS_MATCHES, JUST_MISSED)
 _NEAR = 0.07  # an L4 with "24 GB" has 6.3 % less than 24Gi
 _MEMORY: Name = ("capacity", DRIVER_NAME, "memory")
 _FEW = 3
+_MISSES = frozenset({Answer.NO, Answer.ABSENT})
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -60,20 +61,20 @@ def _groups(context: Context) -> Iterable[list[Selection]]:
 
 def _check_group(context: Context, group: list[Selection]) -> Iterator[Finding]:
     group = [selection for selection in group if selection.expression.selector is not None]
-    if not group:
+    if not group or not _is_about(context, group):
         return
     devices = group[0].of_class
     answers = {id(s): context.answers(s.expression, devices) for s in group}
     # A selector that fails on every device has an error, which other rules explain; it does not miss.
-    if any(all(answer is Answer.ERROR for answer in answers[id(s)]) for s in group if devices):
+    if any(all(answer in FAILURES for answer in answers[id(s)]) for s in group if devices):
         return
     dead = [s for s in group if devices and _matches_none(answers[id(s)])]
     for selection in dead:
-        yield _never(context, selection, [selection], devices)
+        yield _never(context, selection, group, devices, alone=True)
     rows = zip(*(answers[id(s)] for s in group), strict=True)
-    left = [row for row in rows if not {Answer.NO, Answer.ERROR}.intersection(row)]
+    left = [row for row in rows if not _MISSES.intersection(row)]
     if devices and not dead and not left and len(group) > 1:
-        yield _never(context, group[-1], group, devices)
+        yield _never(context, group[-1], group, devices, alone=False)
     elif not dead:
         for selection in group:
             yield from _check_just_missed(context, selection, group, devices)
@@ -81,25 +82,37 @@ def _check_group(context: Context, group: list[Selection]) -> Iterator[Finding]:
         yield from _check_always(context, selection, answers[id(selection)])
 
 
+def _is_about(context: Context, group: list[Selection]) -> bool:
+    """Whether the selectors are for devices that are known here: a class may be another driver's."""
+    if group[0].wish is not None:
+        return True
+    domains = {read.domain for selection in group for read in selection.expression.reads}
+    texts = {text for selection in group for text in selection.expression.constants.values()}
+    return not texts or bool({device.driver for device in context.devices} & (domains | texts))
+
+
 def _matches_none(answers: Sequence[Answer]) -> bool:
-    return all(answer in {Answer.NO, Answer.ERROR} for answer in answers)
+    return all(answer in _MISSES for answer in answers)
 
 
 def _never(
-    context: Context, selection: Selection, group: list[Selection], devices: Sequence[KnownDevice]
+    context: Context, at: Selection, group: list[Selection], devices: Sequence[KnownDevice], *, alone: bool
 ) -> Finding:
+    """No device meets the selector `at`, or, not `alone`, all those of the group together."""
     what = "device of the slices" if context.has_slices else "known model"
-    found = [c for s in group for c in comparisons(s.expression)]
-    hint, near = _nearest(found, devices)
-    each = ""
+    message = f"no {what} meets {'the selector' if alone or len(group) == 1 else 'all selectors'}"
     if len(group) > 1:
-        counts = [
-            f"selector {i} leaves {len(context.possible(s.expression, devices))}" for i, s in enumerate(group)
-        ]
-        each = f" meets all selectors: of {len(devices)}, {', '.join(counts)}"
-    message = f"no {what}{each or ' meets the selector'}" + (f"; {hint}" if hint else "")
+        counts = (
+            f"selector {position} leaves {len(context.possible(selection.expression, devices))}"
+            for position, selection in enumerate(group)
+        )
+        message += f": of {len(devices)}, {', '.join(counts)}"
+    found = [c for s in ([at] if alone else group) for c in comparisons(s.expression)]
+    hint, near = _nearest(found, devices)
     severity: Severity | None = None if near else "info"
-    return context.finding(NEVER_MATCHES, selection.manifest, selection.text.path, message, severity=severity)
+    return context.finding(
+        NEVER_MATCHES, at.manifest, at.text.path, f"{message}; {hint}" if hint else message, severity=severity
+    )
 
 
 def _nearest(found: list[Comparison], devices: Sequence[KnownDevice]) -> tuple[str, bool]:

@@ -128,7 +128,9 @@ def test_the_page_of_simulated_nodes_names_every_profile(page: Any) -> None:
 
 def test_every_flag_and_variable_that_is_named_exists(pages: Any) -> None:
     flags = {f"--{name}" for flag in FLAGS for name in (flag.name, *flag.aliases)}
-    flags |= set(re.findall(r"--[a-z-]+", _output("demo", "--help"))) | OTHERS_FLAGS
+    for command in ("demo", "lint"):
+        flags |= set(re.findall(r"--[a-z-]+", _output(command, "--help")))
+    flags |= OTHERS_FLAGS
     variables = {flag.name.replace("-", "_").upper() for flag in FLAGS} | OTHERS_VARIABLES
     variables |= {variable for flag in FLAGS for variable in flag.variables}
 
