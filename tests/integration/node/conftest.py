@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
@@ -50,6 +50,14 @@ def until(get: Callable[[], _T], what: str) -> _T:
     pytest.fail(f"{what} did not come about")
 
 
+class State(NamedTuple):
+    """The names of all files that hold state, whatever else lies there or was set aside included."""
+
+    records: list[str]
+    specs: list[str]
+    metadata: list[str]
+
+
 @dataclass
 class Node:
     """One node of a running cluster."""
@@ -80,12 +88,21 @@ class Node:
     def cdi_dir(self) -> Path:
         return self.node.directory / "cdi"
 
-    def state(self) -> tuple[list[str], list[str]]:
-        """The names of all records, and of all specs, whatever else lies there or was set aside included."""
+    def state(self) -> State:
         frame = {self.claims_dir / "damaged", *self.claims_dir.glob("damaged/*")}
-        return (
+        return State(
             sorted(path.name for path in self.claims_dir.rglob("*") if path not in frame),
             sorted(path.name for path in self.cdi_dir.iterdir()),
+            sorted(path.name for path in self.plugin_dir.glob("device-metadata/*")),
+        )
+
+    def state_of(self, *claims: str) -> State:
+        """The state if these claims, each of one request "gpu", are all that is prepared."""
+        uids = sorted(self.claim(name)["metadata"]["uid"] for name in claims)
+        return State(
+            [f"{uid}.json" for uid in uids],
+            [f"k8s.gpu.nvidia.com-claim_{uid}.json" for uid in uids],
+            [f"{uid}_gpu.json" for uid in uids],
         )
 
     # The node as a whole.
@@ -291,8 +308,8 @@ class Node:
         return True
 
     def empty(self) -> None:
-        """Wait until the node has neither records nor specs."""
-        until(lambda: self.state() == ([], []), "a node without records and specs")
+        """Wait until nothing is prepared, and nothing left of what was."""
+        until(lambda: self.state() == self.state_of(), "a node without records and specs")
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def test_a_plugin_starts_and_unprepares_without_the_api_server(node: Any) -> Non
     )
     assert refusal == node.prepare("a", uid).error
     assert "" == node.unprepare("a", uid).error
-    assert ([], []) == node.state()
+    assert node.state_of() == node.state()
     faults.remove(away)
     node.ready()
     node.published(4)

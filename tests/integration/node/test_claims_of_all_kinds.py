@@ -157,7 +157,7 @@ def test_a_new_claim_of_the_same_name_is_another_claim(node: Any) -> None:
     assert all(cdi_id.partition("=")[2].startswith(new) for cdi_id in node.running("a").cdi_ids)
     assert "claim default/a was replaced by a new claim of the same name" in node.prepare("a", old).error
     assert "" == node.unprepare("a", old).error
-    assert [f"{new}.json"] == node.state()[0]
+    assert node.state_of("a") == node.state()
 
 
 def test_a_plain_pod_of_old_gets_its_gpus_by_the_extended_resource(node: Any) -> None:
@@ -180,7 +180,7 @@ def test_a_pod_deleted_by_force_gives_its_gpus_to_the_next(node: Any) -> None:
     node.run_pod("b", count=4)
 
     assert 4 == len(node.running("b").cdi_ids)
-    assert [f"{node.claim('b')['metadata']['uid']}.json"] == node.state()[0]
+    assert node.state_of("b") == node.state()
 
 
 def test_gpus_of_a_claim_that_is_gone_wait_for_its_pod(node: Any) -> None:

@@ -32,7 +32,7 @@ def test_a_damaged_record_harms_nobody_and_goes_with_its_claim(
     for name in ("a", "b"):
         node.run_pod(name)
         node.running(name)
-    _, specs = node.state()
+    specs = node.state().specs
     uids = {name: node.claim(name)["metadata"]["uid"] for name in ("a", "b")}
     node.plugin.stop()
     damage(node.claims_dir / f"{uids['a']}.json")
@@ -40,12 +40,12 @@ def test_a_damaged_record_harms_nobody_and_goes_with_its_claim(
     node.restart()
 
     node.ready()
-    assert specs == node.state()[1]
+    assert specs == node.state().specs
     assert "dra_driver_records_quarantined 1.0" in node.get("/metrics")[1]
     assert 'event="record set aside"' in node.log()
     assert "" == node.prepare("b").error
     node.delete_pod("a")
-    assert ([f"{uids['b']}.json"], [f"k8s.gpu.nvidia.com-claim_{uids['b']}.json"]) == node.state()
+    assert node.state_of("b") == node.state()
     assert "dra_driver_records_quarantined 0.0" in node.get("/metrics")[1]
 
 
