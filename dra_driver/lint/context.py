@@ -35,6 +35,7 @@ class Selection:
     wish: Wish | None  # None: of a class
     of_class: tuple[KnownDevice, ...]  # devices of the request's class; none where nothing is known of it
     devices: tuple[KnownDevice, ...]  # those that the request's earlier selectors leave
+    earlier: tuple[Expression, ...]  # selectors that are evaluated before: the class's, and the request's
 
 
 class Context:
@@ -83,7 +84,7 @@ class Context:
 
     def possible(self, expression: Expression, devices: Iterable[KnownDevice]) -> tuple[KnownDevice, ...]:
         """The devices that a selector may leave."""
-        return tuple(device for device in devices if self.judge(expression, device).answer in _POSSIBLE)
+        return tuple(device for device in devices if self.is_possible(expression, device))
 
     def finding(
         self,
@@ -133,6 +134,15 @@ class Context:
         written = _quoted(text, node)
         return None if written is None else Edit(at, at + end - start, written)
 
+    def is_possible(self, expression: Expression, device: KnownDevice) -> bool:
+        """Whether a selector may leave a device."""
+        return self.judge(expression, device).answer in _POSSIBLE
+
+    def _selectors_of(self, device_class: str) -> tuple[Expression, ...]:
+        found = self.classes.get(device_class)
+        analysed = () if found is None else map(self._analysed, (text.text for text in found.selectors))
+        return tuple(expression for expression in analysed if expression is not None)
+
     def _members(self, found: DeviceClass) -> tuple[KnownDevice, ...]:
         devices = self.devices
         for selector in found.selectors:
@@ -157,6 +167,7 @@ class Context:
         members: tuple[KnownDevice, ...] | None,
     ) -> Iterator[Selection]:
         devices = members
+        earlier = () if wish is None else self._selectors_of(wish.device_class)
         for text in selectors:
             expression = self._analysed(text.text)
             if expression is None:
@@ -164,7 +175,8 @@ class Context:
                 continue
             if members is None and any(read.domain == DRIVER_NAME for read in expression.reads):
                 members = devices = self.devices  # nobody knows the class, but it must be one of ours
-            yield Selection(manifest, text, expression, wish, members or (), devices or ())
+            yield Selection(manifest, text, expression, wish, members or (), devices or (), earlier)
+            earlier = (*earlier, expression)
             devices = self.possible(expression, devices or ())
 
     def _analysed(self, text: str) -> Expression | None:

@@ -66,7 +66,9 @@ def _check_read(context: Context, selection: Selection, read: Read) -> Iterator[
         return
     if lacking or context.has_slices or known is None or known.when is None:
         return
-    without = (device.without(name) for device in devices)
+    without = [device.without(name) for device in devices]
+    for expression in selection.earlier:
+        without = [device for device in without if context.is_possible(expression, device)]
     if any(_fails(context, selection.expression, device, name) for device in without):
         message = f"a device has {read.text} only where {known.when}; without it, the selector fails"
         yield _finding(context, selection, read, message, "info")

@@ -130,8 +130,10 @@ def _nearest(found: list[Comparison], devices: Sequence[KnownDevice]) -> tuple[s
 
 
 def _alternative(comparison: Comparison, devices: Sequence[KnownDevice]) -> tuple[str, bool]:
-    values = {
-        device.values[comparison.name]: device for device in devices if comparison.name in device.values
+    values: dict[Any, KnownDevice] = {
+        value: device
+        for device in devices
+        if type(value := device.values.get(comparison.name)) is comparison.type
     }
     if not values:
         return f"none of them has {comparison.read.text}", True

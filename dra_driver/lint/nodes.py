@@ -213,7 +213,7 @@ def _resolved(text: str) -> Any:
     if tag == "bool":
         return text in _TRUE
     digits = text.replace("_", "")
-    if tag == "int" and _INTEGER.fullmatch(digits) and len(digits) <= _MAX_DIGITS:
+    if _INTEGER.fullmatch(digits) and len(digits) <= _MAX_DIGITS:
         return int(re.sub(r"^([-+]?)0o?(?=[0-7])", r"\g<1>0o", digits), 0)
     if _FLOAT.fullmatch(digits):
         return float(digits)

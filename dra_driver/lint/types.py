@@ -4,7 +4,7 @@ CEL has no `>=` for quantities and versions, and a text is never equal to either
 words about overloads; the rest it accepts, and the scheduler fails on each device.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dra_driver.cel import ast
 from dra_driver.cel.library.quantity import Quantity
@@ -15,7 +15,6 @@ from dra_driver.lint.context import Context, Selection
 from dra_driver.lint.devices import Name
 from dra_driver.lint.expressions import Read, reference
 from dra_driver.lint.finding import Finding, Rule
-from dra_driver.quantity import Quantity as Amount
 from dra_driver.versions import driver_semver
 
 QUANTITY_COMPARISON = Rule(
@@ -86,11 +85,13 @@ def _mistake(selection: Selection, node: ast.Call) -> tuple[Rule, str, str | Non
     constant = other.value if isinstance(other, ast.Literal) else constant_of(selection.expression, other)
     if isinstance(constant, bool) and kind != "bool" and kind is not None:
         return TYPE_MISMATCH, f"{read.name} is {_A[kind]}, and is compared with a bool", None
+    called = other.args[0] if isinstance(other, ast.Call) and other.args else other
+    text = selection.expression.constant(called)
     match kind:
         case "quantity":
-            return _quantity(name, operator, constant)
+            return _quantity(name, operator, constant, text)
         case "version":
-            return _version(name, operator, constant)
+            return _version(name, operator, constant, text)
         case "string" if read.name in _VERSION_TEXTS and operator not in {"==", "!="}:
             return _version_text(read, operator, constant)
         case "string" | "int" | "bool":
@@ -108,6 +109,16 @@ _A = {
 }
 
 
+_TYPES: Mapping[type, str] = {
+    str: "string",
+    int: "int",
+    float: "int",
+    bool: "bool",
+    Quantity: "quantity",
+    Semver: "version",
+}
+
+
 def _kind(selection: Selection, read: Read) -> tuple[str | None, Name]:
     """The type of what is read, and its true name: a capacity read as an attribute is a quantity all the same."""
     known = catalogue.names(selection.of_class)
@@ -121,11 +132,12 @@ def _kind(selection: Selection, read: Read) -> tuple[str | None, Name]:
     return catalogue.value_type(name, selection.of_class), name
 
 
-def _quantity(name: Name, operator: str, constant: object) -> tuple[Rule, str, str] | None:
+def _quantity(name: Name, operator: str, constant: object, text: str | None) -> tuple[Rule, str, str] | None:
+    """`text` is what stands in the quotes, be it a text or the argument of quantity()."""
     if isinstance(constant, Quantity):
         if operator in {"==", "!="}:
             return None
-        written, what = f'quantity("{Amount(constant.nanos)}")', f"with {operator}"
+        written, what = f'quantity("{text}")', f"with {operator}"
     elif isinstance(constant, str):
         written, what = f'quantity("{constant}")', "with a text"
     elif isinstance(constant, _NUMBERS):
@@ -136,19 +148,24 @@ def _quantity(name: Name, operator: str, constant: object) -> tuple[Rule, str, s
     return QUANTITY_COMPARISON, message, f"write {reference(*name)}.compareTo({written}) {operator} 0"
 
 
-def _version(name: Name, operator: str, constant: object) -> tuple[Rule, str, str] | None:
+def _version(name: Name, operator: str, constant: object, text: str | None) -> tuple[Rule, str, str] | None:
     if isinstance(constant, Semver):
         if operator in {"==", "!="}:
             return None
-        text, what = ".".join(map(str, constant.core)), f"with {operator}"
+        what = f"with {operator}"
     elif isinstance(constant, str):
-        text, what = driver_semver(constant) or "1.2.3", "with a text"
+        what = "with a text"
     elif isinstance(constant, _NUMBERS):
-        text, what = driver_semver(str(constant)) or "1.2.3", "with a number"
+        text, what = str(constant), "with a number"
     else:
         return None
+    version = driver_semver(text or "") or "1.2.3"
     message = f"{name[2]} is a version, and is compared {what}"
-    return VERSION_COMPARISON, message, f'write {reference(*name)}.compareTo(semver("{text}")) {operator} 0'
+    return (
+        VERSION_COMPARISON,
+        message,
+        f'write {reference(*name)}.compareTo(semver("{version}")) {operator} 0',
+    )
 
 
 def _version_text(read: Read, operator: str, constant: object) -> tuple[Rule, str, str] | None:
@@ -161,7 +178,7 @@ def _version_text(read: Read, operator: str, constant: object) -> tuple[Rule, st
 
 
 def _plain(read: Read, kind: str, constant: object) -> tuple[Rule, str, str | None] | None:
-    found = {str: "string", int: "int", float: "int", bool: "bool"}.get(type(constant))
+    found = _TYPES.get(type(constant))
     if found is None or found == kind:
         return None
     fix = None
