@@ -2,13 +2,16 @@
 PY := .venv/bin/python
 STAMP := .venv/.installed
 
-.PHONY: demo test check format generate lock bench clean
+.PHONY: demo test runtimes check format generate lock bench clean
 
 demo: $(STAMP) ## GPUs discovered, published, allocated and prepared, on an embedded cluster
 	.venv/bin/dra-driver demo $(ARGS)
 
 test: $(STAMP) ## all tests that need no other program
 	$(PY) -m pytest $(ARGS)
+
+runtimes: ## container runtimes for the tests that need real ones, unpacked into .runtimes/
+	python3 scripts/runtimes.py
 
 check: $(STAMP) ## format, lint, types, imports, manifests, generated files up to date
 	.venv/bin/ruff format --check

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts import runtimes
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -22,6 +24,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         missing["root"] = "needs root"
     if not (Path(sys.executable).parent / "kubectl").exists() and shutil.which("kubectl") is None:
         missing["kubectl"] = "there is no kubectl"
+    if not runtimes.installed():
+        missing["runtime"] = "there are no container runtimes (scripts/runtimes.py fetches them)"
     if config.getoption("--strict-programs"):
         if missing:
             raise pytest.UsageError(f"--strict-programs: {', '.join(missing.values())}")

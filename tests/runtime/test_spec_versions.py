@@ -1,0 +1,40 @@
+"""Both runtimes read the specs of every version that this driver writes, and do what they say."""
+
+import pytest
+
+from dra_driver.cdi.spec import CdiDevice, ContainerEdits, DeviceNode, Mount, Spec
+from tests.runtime.containerd import Containerd
+from tests.runtime.cri import Pod
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+
+_KIND = "k8s.gpu.nvidia.com/claim"
+_ENV = ContainerEdits(env=("FROM_SPEC=yes",))
+_MOUNT = ContainerEdits(mounts=(Mount("/etc/os-release", "/from-spec", ("ro", "bind"), type="none"),))
+_NODE = ContainerEdits(device_nodes=(DeviceNode("/dev/from-spec", host_path="/dev/zero"),))
+_GROUP = ContainerEdits(additional_gids=(44201,))
+_SPECS = {
+    "0.3.0": (Spec(_KIND, (CdiDevice("a", _ENV),)), "echo $FROM_SPEC", "yes"),
+    "0.4.0": (Spec(_KIND, (CdiDevice("a", _MOUNT),)), "grep -c ^ID= /from-spec", "1"),
+    "0.5.0": (Spec(_KIND, (CdiDevice("a", _NODE),)), "stat -c %t:%T /dev/from-spec", "1:5"),
+    "0.6.0": (
+        Spec(_KIND, (CdiDevice("a", _ENV, annotations={"x": "y"}),), annotations={"x": "y"}),
+        "echo $FROM_SPEC",
+        "yes",
+    ),
+    "0.7.0": (Spec(_KIND, (CdiDevice("a", _GROUP),)), "id -G", "0 44201"),
+}
+
+
+@pytest.mark.parametrize("version", _SPECS)
+def test_a_spec_of_every_version_is_understood(containerd: Containerd, pod: Pod, version: str) -> None:
+    spec, script, expected = _SPECS[version]
+    file = containerd.cdi_dir / "version.json"
+    file.write_bytes(spec.to_json())
+    try:
+        container = pod.start([f"{_KIND}=a"])
+    finally:
+        file.unlink()
+
+    assert version == spec.as_dict()["cdiVersion"]
+    assert f"{expected}\n" == container.run(script)
