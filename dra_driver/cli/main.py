@@ -92,6 +92,41 @@ def lint(
 
 
 @app.command()
+def explain(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[claim|pod|template]", help="What to explain; with -f all.")
+    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option("--file", "-f", help="Read this file or directory, not a cluster; repeatable."),
+    ] = None,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is.")] = "default",
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Default: KUBECONFIG, ~/.kube/config, or in cluster.")
+    ] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="table, json or yaml.")] = "table",
+    *,
+    live: Annotated[
+        bool, typer.Option("--live", help="With -f: as if the files were applied to the cluster.")
+    ] = False,
+) -> None:
+    """Why a claim or Pod has no devices: per node, request and device, and what would change that."""
+    from dra_driver.cli.explain import run
+
+    code = run(
+        kind,
+        name,
+        namespace=namespace,
+        files=file or [],
+        with_cluster=live,
+        kubeconfig=kubeconfig,
+        output=output,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
 def profiles() -> None:
     """List the kinds of nodes that can be simulated."""
     from dra_driver.inventory.profile import load_profile, profile_names

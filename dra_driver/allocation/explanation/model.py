@@ -23,6 +23,9 @@ class Kind(StrEnum):
     COUNTER = "counter"  # what the device shares with others is used up
 
 
+_ORDER = {kind: number for number, kind in enumerate(Kind)}
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
     """An allocated claim, with the Pods that it is reserved for, all as namespace/name."""
@@ -69,8 +72,15 @@ class DeviceReport:
     @property
     def reason(self) -> Blocker | None:
         """The blocker to name first: no other matters before it is gone."""
-        order = list(Kind)
-        return min(self.blockers, key=lambda blocker: order.index(blocker.kind), default=None)
+        return min(self.blockers, key=lambda blocker: _ORDER[blocker.kind], default=None)
+
+    @property
+    def text(self) -> str:
+        """The reason in words, "" where there is none; of false selectors all, since each would have to change."""
+        reason = self.reason
+        if reason is None or reason.kind is not Kind.SELECTOR:
+            return "" if reason is None else reason.text
+        return "; ".join(blocker.text for blocker in self.blockers if blocker.kind is Kind.SELECTOR)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,7 @@ def _content(report: NodeReport) -> Hashable:
 
 def reasons(report: RequestReport) -> tuple[tuple[str, int], ...]:
     """How many devices of a request have which reason; "" for those that it could have."""
-    found = Counter("" if (reason := one.reason) is None else reason.text for one in report.devices)
-    return tuple(found.items())
+    return tuple(Counter(one.text for one in report.devices).items())
 
 
 def _distance(report: NodeReport) -> tuple[bool, bool, bool, int, tuple[str, ...]]:

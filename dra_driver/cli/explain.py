@@ -1,0 +1,173 @@
+"""`dra-driver explain`: why a claim or Pod has no devices, and what would change that.
+
+Exit codes: 0 it has its devices, or would get them; 1 it would not; 2 bad input; 3 the cluster cannot be reached.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+from dra_driver.allocation.diagnosis import Diagnosis, World, diagnose_claim, diagnose_pod, diagnose_template
+from dra_driver.allocation.diagnosis.pods import outranked
+from dra_driver.cli import live
+from dra_driver.cli.core_objects import WORKLOADS
+from dra_driver.cli.explain_json import as_dict
+from dra_driver.cli.explain_report import report
+from dra_driver.cli.objects import read_objects
+from dra_driver.cli.worlds import Object, Objects, completed, merged, sorted_out, world_of
+from dra_driver.errors import UsageError
+from dra_driver.kube.client import Client
+
+FORMATS = ("table", "json", "yaml")
+Kind = Literal["claim", "pod", "template"]
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
+    **dict.fromkeys(("pod", "pods", "po"), "pod"),
+    **dict.fromkeys(("template", "templates", "resourceclaimtemplate", "resourceclaimtemplates"), "template"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked about; without a kind, everything in the files."""
+
+    kind: Kind | None
+    name: str
+    namespace: str
+
+
+def run(
+    kind: str | None,
+    name: str | None,
+    *,
+    namespace: str,
+    files: Sequence[str],
+    with_cluster: bool,
+    kubeconfig: Path | None,
+    output: str,
+) -> int:
+    """Explain, and print; the exit code."""
+    if output not in FORMATS:
+        raise UsageError(f"there is no output format {output}: expected one of {', '.join(FORMATS)}")
+    question = _question(kind, name, namespace)
+    given = sorted_out(read_objects(files), namespace)
+    if not files or with_cluster:
+        if question.kind is None and not files:
+            raise UsageError("say what to explain: claim NAME, pod NAME, or files with -f")
+        with live.connection(kubeconfig) as client:
+            diagnoses = _live(client, question, given)
+    else:
+        objects, notes = completed(given)
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+        diagnoses = list(_answers(world_of(objects), question, given))
+    print(_rendered(diagnoses, output), end="")
+    return 0 if all(diagnosis.fine for diagnosis in diagnoses) else 1
+
+
+def _question(kind: str | None, name: str | None, namespace: str) -> Question:
+    if kind is None:
+        return Question(None, "", namespace)
+    kind, slash, rest = kind.partition("/")
+    if slash and name is None:
+        name = rest  # pod/NAME, as kubectl has it
+    known = _KINDS.get(kind.lower())
+    if known is None:
+        raise UsageError(f"there is nothing to explain about a {kind}: expected claim, pod or template")
+    if not name:
+        raise UsageError(f"say which {known}: dra-driver explain {known} NAME")
+    return Question(known, name, namespace)
+
+
+def _live(client: Client, question: Question, given: Objects) -> list[Diagnosis]:
+    wanted = {
+        **dict.fromkeys(live.SHARED),
+        **dict.fromkeys(live.OF_NAMESPACE, question.namespace),
+    }
+    found = live.listed(client, wanted)
+    objects: Objects = {resource.kind: items for resource, items in found.items()}
+    if question.kind == "pod":
+        objects["Event"] = live.events_about(client, "Pod", question.name, question.namespace)
+    world = world_of(merged(objects, given))
+    return [_with_priorities(client, world, diagnosis) for diagnosis in _answers(world, question, given)]
+
+
+def _with_priorities(client: Client, world: World, diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis of a Pod, with those of other namespaces that hold what it lacks."""
+    pod = world.pod.get(diagnosis.name)
+    if pod is None or not pod["spec"].get("priority") or diagnosis.explanation is None:
+        return diagnosis
+    unknown = [name for name in dict.fromkeys(diagnosis.holders()) if name not in world.pod]
+    known = {**world.pod, **{_name(one): one for one in live.pods_named(client, unknown)}}
+    others = (remark for remark in diagnosis.remarks if remark.code != "no-preemption")
+    return replace(diagnosis, remarks=(*others, *outranked(known, pod, diagnosis.explanation)))
+
+
+def _name(obj: Object) -> str:
+    return f"{obj['metadata'].get('namespace')}/{obj['metadata']['name']}"
+
+
+def _answers(world: World, question: Question, given: Objects) -> Iterator[Diagnosis]:
+    if question.kind is None:
+        yield from _everything(world, given)
+        return
+    name = f"{question.namespace}/{question.name}"
+    if question.kind == "pod":
+        found = world.pod.get(name)
+        if found is None:
+            raise UsageError(f"there is no Pod {name}")
+        yield diagnose_pod(world, found)
+        return
+    claim, template = world.claim.get(name), world.template.get(name)
+    if question.kind == "claim" and claim is not None:
+        yield diagnose_claim(world, claim)
+    elif template is not None:
+        yield diagnose_template(world, template)
+    else:
+        kind = "ResourceClaim" if question.kind == "claim" else "ResourceClaimTemplate"
+        raise UsageError(f"there is no {kind} {name}")
+
+
+def _everything(world: World, given: Objects) -> Iterator[Diagnosis]:
+    """Pods of the files, and claims and templates that none of them uses."""
+    pods = [*given.get("Pod", ()), *_of_workloads(given)]
+    used = {
+        (kind, f"{pod['metadata']['namespace']}/{entry.get(field)}")
+        for pod in pods
+        for entry in pod["spec"].get("resourceClaims") or ()
+        for kind, field in (("claim", "resourceClaimName"), ("template", "resourceClaimTemplateName"))
+    }
+    claims = [one for one in given.get("ResourceClaim", ()) if ("claim", _name(one)) not in used]
+    templates = [
+        one for one in given.get("ResourceClaimTemplate", ()) if ("template", _name(one)) not in used
+    ]
+    if not pods and not claims and not templates:
+        raise UsageError("the files have no Pod, workload, ResourceClaim or ResourceClaimTemplate to explain")
+    yield from (diagnose_pod(world, pod) for pod in pods)
+    yield from (diagnose_claim(world, claim) for claim in claims)
+    yield from (diagnose_template(world, template) for template in templates)
+
+
+def _of_workloads(given: Objects) -> Iterator[Object]:
+    """One Pod of each workload."""
+    for _, kind in WORKLOADS:
+        for workload in given.get(kind, ()):
+            template = workload["spec"]["template"]
+            metadata = {**template["metadata"], "namespace": workload["metadata"]["namespace"]}
+            yield {**template, "metadata": metadata}
+
+
+def _rendered(diagnoses: Sequence[Diagnosis], output: str) -> str:
+    if output == "table":
+        return "\n".join(report(diagnosis) for diagnosis in diagnoses)
+    bodies = [as_dict(diagnosis) for diagnosis in diagnoses]
+    body = bodies[0] if len(bodies) == 1 else {"items": bodies}
+    if output == "json":
+        return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+    text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=110)
+    return text
