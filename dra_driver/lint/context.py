@@ -57,6 +57,8 @@ class Context:
         self.unchecked: list[tuple[Manifest, Text]] = []  # more than may be analysed
         self._room = MAX_EXPRESSIONS
         self._trials = MAX_TRIALS
+        self._verdicts: dict[tuple[str, int], Verdict] = {}
+        self._lasting = {id(device) for device in self.devices}  # variants made for one question are not
         self._expressions: dict[str, Expression] = {}
         self._candidates: dict[str, tuple[KnownDevice, ...] | None] = {}
         self._starts = {id(file): _line_starts(file.text) for file in self.files}
@@ -75,8 +77,14 @@ class Context:
 
     def judge(self, expression: Expression, device: KnownDevice) -> Verdict:
         """What a selector says of a device; UNKNOWN once too much was tried."""
+        known = (expression.text, id(device))
+        if known in self._verdicts:
+            return self._verdicts[known]
         self._trials -= 1
-        return device.judge(expression) if self._trials > 0 else Verdict(Answer.UNKNOWN)
+        verdict = device.judge(expression) if self._trials > 0 else Verdict(Answer.UNKNOWN)
+        if id(device) in self._lasting:
+            self._verdicts[known] = verdict
+        return verdict
 
     def answers(self, expression: Expression, devices: Iterable[KnownDevice]) -> list[Answer]:
         """What a selector says of each device."""

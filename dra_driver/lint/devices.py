@@ -23,7 +23,7 @@ from dra_driver.lint.expressions import Expression, Family
 from dra_driver.lint.manifests import Manifest, as_list, as_map, as_text
 from dra_driver.selectors import Device, device_value
 
-_STEPS = 20_000  # of one evaluation: a selector that needs more on one device is not judged
+_STEPS = 5_000  # of one evaluation: a selector that needs more on one device is not judged
 _STANDARD = "resource.kubernetes.io"
 # What a model does not tell: it depends on the machine, the driver, or what is beside it.
 _VARYING = frozenset(
