@@ -16,6 +16,7 @@ Publishing waits for the first look and not only for its time limit: a plugin th
 must not take its node's GPUs away from the scheduler for a moment.
 """
 
+import gc
 import threading
 from collections import Counter
 from contextlib import ExitStack
@@ -140,6 +141,7 @@ class NodePlugin:
         closing.callback(self._device_plugins.stop)
         closing.callback(self._kubelet.stop, _GRACE_SECONDS)
         self._kubelet.start()
+        _settle_memory()
         log.info(
             "started", pool=settings.pool, backend=settings.backend, endpoint=str(self._kubelet.endpoint)
         )
@@ -274,6 +276,17 @@ class _Claims:
 
     def get_claim(self, namespace: str, name: str) -> dict[str, Any]:
         return self._client.get(RESOURCE_CLAIMS, name, namespace)
+
+
+def _settle_memory() -> None:
+    """Keep the garbage collector from walking through all modules again and again.
+
+    What start-up made stays to the end, and a Prepare leaves hardly any cycles behind; with the defaults the
+    collector took a sixth of its time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def _make_directory(path: Path, mode: int) -> None:
