@@ -3,14 +3,11 @@
 Exit codes: 0 it has its devices, or would get them; 1 it would not; 2 bad input; 3 the cluster cannot be reached.
 """
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
-
-import yaml
 
 from dra_driver.allocation.diagnosis import Diagnosis, World, diagnose_claim, diagnose_pod, diagnose_template
 from dra_driver.allocation.diagnosis.pods import outranked
@@ -19,11 +16,11 @@ from dra_driver.cli.core_objects import WORKLOADS
 from dra_driver.cli.explain_json import as_dict
 from dra_driver.cli.explain_report import report
 from dra_driver.cli.objects import read_objects
+from dra_driver.cli.output import check, rendered
 from dra_driver.cli.worlds import Object, Objects, completed, merged, sorted_out, world_of
 from dra_driver.errors import UsageError
 from dra_driver.kube.client import Client
 
-FORMATS = ("table", "json", "yaml")
 Kind = Literal["claim", "pod", "template"]
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
@@ -52,8 +49,7 @@ def run(
     output: str,
 ) -> int:
     """Explain, and print; the exit code."""
-    if output not in FORMATS:
-        raise UsageError(f"there is no output format {output}: expected one of {', '.join(FORMATS)}")
+    check(output)
     question = _question(kind, name, namespace)
     given = sorted_out(read_objects(files), namespace)
     if not files or with_cluster:
@@ -167,7 +163,4 @@ def _rendered(diagnoses: Sequence[Diagnosis], output: str) -> str:
         return "\n".join(report(diagnosis) for diagnosis in diagnoses)
     bodies = [as_dict(diagnosis) for diagnosis in diagnoses]
     body = bodies[0] if len(bodies) == 1 else {"items": bodies}
-    if output == "json":
-        return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
-    text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=110)
-    return text
+    return rendered(body, output)

@@ -19,7 +19,7 @@ def as_dict(diagnosis: Diagnosis) -> Object:
         "fine": diagnosis.fine,
         "summary": diagnosis.summary,
         "remarks": [_remark(one) for one in diagnosis.remarks],
-        "claims": [_claim(one) for one in diagnosis.claims],
+        "claims": [claim_as_dict(one) for one in diagnosis.claims],
     }
     if diagnosis.explanation is not None:
         body |= _explanation(diagnosis.explanation)
@@ -31,7 +31,8 @@ def _remark(remark: Remark) -> Object:
     return {"code": remark.code, "severity": remark.severity, "text": remark.text, **fix}
 
 
-def _claim(claim: ClaimState) -> Object:
+def claim_as_dict(claim: ClaimState) -> Object:
+    """One claim as it stands."""
     devices = [
         {
             "request": one.request,

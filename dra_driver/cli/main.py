@@ -136,6 +136,62 @@ def profiles() -> None:
 
 
 @app.command()
+def simulate(
+    file: Annotated[
+        list[str] | None,
+        typer.Option("--file", "-f", help="Read this file or directory, in this order; repeatable."),
+    ] = None,
+    nodes: Annotated[
+        str | None,
+        typer.Option(
+            help="Simulated nodes. Default: those of the files, else of a cluster.", metavar="PROFILE=N,..."
+        ),
+    ] = None,
+    add_nodes: Annotated[
+        list[str] | None, typer.Option(help="What if there were these nodes too.", metavar="PROFILE=N,...")
+    ] = None,
+    drain: Annotated[
+        list[str] | None, typer.Option(help="What if this node were drained.", metavar="NODE")
+    ] = None,
+    taint: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What if a device, or all of a node, had this taint.",
+            metavar="NODE[/DEVICE]:KEY[=VALUE]:EFFECT",
+        ),
+    ] = None,
+    without_claim: Annotated[
+        list[str] | None,
+        typer.Option(help="What if this claim and its Pods were gone.", metavar="[NAMESPACE/]NAME"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Leave the order of equals to chance, this one.")] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Of objects that name none.")
+    ] = "default",
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Default: KUBECONFIG, ~/.kube/config, or in cluster.")
+    ] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="table, json or yaml.")] = "table",
+    *,
+    live: Annotated[bool, typer.Option("--live", help="Lay files and nodes over the cluster.")] = False,
+) -> None:
+    """Who would get which devices in which order, what stays pending and why, and what is left."""
+    from dra_driver.cli.simulate import WhatIf, run
+
+    code = run(
+        files=file or [],
+        nodes=nodes,
+        namespace=namespace,
+        with_cluster=live,
+        kubeconfig=kubeconfig,
+        what_if=WhatIf(add_nodes or (), without_claim or (), taint or (), drain or ()),
+        seed=seed,
+        output=output,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     print(__version__)

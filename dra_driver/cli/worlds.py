@@ -15,15 +15,6 @@ Objects = dict[str, list[Object]]
 NAMESPACED = frozenset(
     {"ResourceClaim", "ResourceClaimTemplate", "Pod", "Event", *(kind for _, kind in WORKLOADS)}
 )
-_FIELDS = {
-    "slices": "ResourceSlice",
-    "classes": "DeviceClass",
-    "claims": "ResourceClaim",
-    "templates": "ResourceClaimTemplate",
-    "pods": "Pod",
-    "nodes": "Node",
-    "events": "Event",
-}
 
 
 def sorted_out(objects: Iterable[Object], namespace: str) -> Objects:
@@ -75,7 +66,16 @@ def completed(objects: Objects) -> tuple[Objects, list[str]]:
 
 
 def world_of(objects: Objects) -> World:
-    return World(**{field: objects.get(kind, []) for field, kind in _FIELDS.items()})
+    """What can be asked about, of objects by kind."""
+    return World(
+        slices=objects.get("ResourceSlice", []),
+        classes=objects.get("DeviceClass", []),
+        claims=objects.get("ResourceClaim", []),
+        templates=objects.get("ResourceClaimTemplate", []),
+        pods=objects.get("Pod", []),
+        nodes=objects.get("Node", []),
+        events=objects.get("Event", []),
+    )
 
 
 def packaged_classes() -> list[Object]:

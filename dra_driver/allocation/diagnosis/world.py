@@ -1,7 +1,7 @@
 """The objects of a cluster, from wherever they came: by kind, and found by name."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ Object = Mapping[str, Any]
 
 @dataclass
 class World:
-    """Objects by kind; read once, then not changed."""
+    """Objects by kind, which are not changed. The scene is made of them unless it is given."""
 
     slices: Sequence[Object] = ()
     classes: Sequence[Object] = ()
@@ -22,10 +22,19 @@ class World:
     pods: Sequence[Object] = ()
     nodes: Sequence[Object] = ()
     events: Sequence[Object] = ()
-    scene: Scene = field(init=False)
+    known_scene: Scene | None = None
 
-    def __post_init__(self) -> None:
-        self.scene = Scene.of(self.slices, self.classes, [one for one in self.claims if is_allocated(one)])
+    @cached_property
+    def scene(self) -> Scene:
+        held = [one for one in self.claims if is_allocated(one)]
+        return self.known_scene or Scene.of(self.slices, self.classes, held)
+
+    def with_claims(self, claims: Sequence[Object]) -> "World":
+        """The same with other claims; what was worked out about slices and selectors is kept."""
+        held = [one for one in claims if is_allocated(one)]
+        scene = Scene(self.scene.snapshot.with_allocated(held), held)
+        scene.answers = self.scene.answers
+        return replace(self, claims=claims, known_scene=scene)
 
     @cached_property
     def claim(self) -> Mapping[str, Object]:

@@ -16,10 +16,10 @@ from dra_driver.allocation.explanation.model import (
 _MAX_NEAREST = 3
 _ONLY = {
     Kind.CONSTRAINT: "by a constraint",
-    Kind.IN_USE: "because it is in use",
+    Kind.IN_USE: "by being in use",
     Kind.TAINT: "by a taint",
-    Kind.COUNTER: "because what it shares with others is used up",
-    Kind.CAPACITY: "because too little of its capacity is left",
+    Kind.COUNTER: "by counters that are used up",
+    Kind.CAPACITY: "by capacity that is used up",
 }
 
 

@@ -1,0 +1,31 @@
+"""Output formats that commands share."""
+
+import json
+from typing import Any
+
+import yaml
+
+from dra_driver.errors import UsageError
+
+FORMATS = ("table", "json", "yaml")
+
+
+def check(output: str) -> None:
+    """UsageError for a format that there is not."""
+    if output not in FORMATS:
+        raise UsageError(f"there is no output format {output}: expected one of {', '.join(FORMATS)}")
+
+
+def rendered(body: Any, output: str) -> str:
+    """Data as JSON or YAML, with a newline at its end."""
+    if output == "json":
+        return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+    text: str = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes equal parts out each time: other tools read it as well."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the method of the library
+        return True

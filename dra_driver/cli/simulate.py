@@ -1,0 +1,104 @@
+"""`dra-driver simulate`: who would get what, on nodes of a cluster, of files, or of simulated hardware.
+
+Exit codes: 0 everything gets its devices; 1 something stays pending; 2 bad input; 3 the cluster cannot be reached.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dra_driver.allocation.simulation import DeviceTaint, drained, simulate, tainted, without_claim
+from dra_driver.cli import live, simulated_nodes
+from dra_driver.cli.core_objects import WORKLOADS
+from dra_driver.cli.objects import read_objects
+from dra_driver.cli.output import check, rendered
+from dra_driver.cli.simulate_report import outcome_as_dict, report
+from dra_driver.cli.worlds import Objects, completed, merged, sorted_out, world_of
+from dra_driver.errors import UsageError
+
+Object = dict[str, Any]
+
+_MAX_PODS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Changes of the world before anything is placed, in this order."""
+
+    add_nodes: Sequence[str] = ()
+    without_claims: Sequence[str] = ()
+    taints: Sequence[str] = ()
+    drains: Sequence[str] = ()
+
+
+def run(
+    *,
+    files: Sequence[str],
+    nodes: str | None,
+    namespace: str,
+    with_cluster: bool,
+    kubeconfig: Path | None,
+    what_if: WhatIf,
+    seed: int | None,
+    output: str,
+) -> int:
+    """Simulate, and print; the exit code."""
+    check(output)
+    given = sorted_out(_expanded(read_objects(files)), namespace)
+    hardware = sorted_out(simulated_nodes.nodes(nodes, _names(given)) if nodes else (), namespace)
+    objects = merged(given, hardware)
+    if with_cluster or not objects.get("ResourceSlice"):
+        if not with_cluster and (nodes or objects.get("Node")):
+            raise UsageError("the nodes have no devices: there are no ResourceSlices")
+        objects = merged(_cluster(kubeconfig), objects)
+    else:
+        objects, notes = completed(objects)
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+    objects = _changed(objects, what_if, namespace)
+    outcome = simulate(world_of(objects), seed=seed)
+    print(report(outcome) if output == "table" else rendered(outcome_as_dict(outcome), output), end="")
+    return 0 if outcome.complete else 1
+
+
+def _names(objects: Objects) -> set[str]:
+    return {str(node["metadata"]["name"]) for node in objects.get("Node", ())}
+
+
+def _expanded(objects: Sequence[Object]) -> Iterator[Object]:
+    """The objects, with the Pods of workloads in the place of the workloads."""
+    pods = 0
+    for obj in objects:
+        count = WORKLOADS.get((str(obj.get("apiVersion")), str(obj["kind"])))
+        if count is None:
+            yield obj
+            continue
+        pods += obj["spec"][count]
+        if pods > _MAX_PODS:
+            raise UsageError(f"more than {_MAX_PODS} Pods are asked for")
+        template, owner = obj["spec"]["template"], obj["metadata"]
+        for index in range(obj["spec"][count]):
+            metadata = {**template["metadata"], "name": f"{owner['name']}-{index}"}
+            if owner.get("namespace"):
+                metadata["namespace"] = owner["namespace"]
+            yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+def _cluster(kubeconfig: Path | None) -> Objects:
+    with live.connection(kubeconfig) as client:
+        found = live.listed(client, dict.fromkeys((*live.SHARED, *live.OF_NAMESPACE)))
+    return {resource.kind: items for resource, items in found.items()}
+
+
+def _changed(objects: Objects, what_if: WhatIf, namespace: str) -> Objects:
+    for text in what_if.add_nodes:
+        objects = merged(objects, sorted_out(simulated_nodes.nodes(text, _names(objects)), namespace))
+    for name in what_if.without_claims:
+        objects = without_claim(objects, name if "/" in name else f"{namespace}/{name}")
+    for text in what_if.taints:
+        objects = tainted(objects, DeviceTaint.parse(text))
+    for name in what_if.drains:
+        objects = drained(objects, name)
+    return objects
