@@ -18,6 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from scripts.runtimes import TARGET, environment
+from tests.runtime.cri import Cri
 
 IMAGE = "localhost/busybox:test"
 _BUSYBOX = TARGET / "tools/bin/busybox"
@@ -120,10 +121,14 @@ class Containerd:
                 stderr=log,
             )
         deadline = time.monotonic() + _SECONDS
-        while self.ctr("version").returncode != 0:
-            assert self._daemon.poll() is None, self.log()
-            assert time.monotonic() < deadline, self.log()
-            time.sleep(0.05)
+        cri = Cri(self.socket)
+        try:
+            while self.ctr("version").returncode != 0 or not cri.is_ready():
+                assert self._daemon.poll() is None, self.log()
+                assert time.monotonic() < deadline, self.log()
+                time.sleep(0.05)
+        finally:
+            cri.close()
 
     def _import_image(self) -> None:
         archive = self._directory / "image.tar"

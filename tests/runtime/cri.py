@@ -39,6 +39,16 @@ class Cri:
         )
         return send(request, timeout=_SECONDS, wait_for_ready=True)
 
+    def is_ready(self) -> bool:
+        """Whether the runtime serves CRI: for a while after its start it answers, but refuses all calls."""
+        try:
+            self.call("Status")
+        except grpc.RpcError as error:
+            if "not initialized yet" in str(error):
+                return False
+            raise
+        return True
+
     def close(self) -> None:
         self._channel.close()
 
