@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 STAMP := .venv/.installed
 
-.PHONY: demo test runtimes check format generate lock bench clean
+.PHONY: demo test runtimes check format generate lock bench conformance clean
 
 demo: $(STAMP) ## GPUs discovered, published, allocated and prepared, on an embedded cluster
 	.venv/bin/dra-driver demo $(ARGS)
@@ -32,6 +32,9 @@ generate: $(STAMP) ## kubelet/pb from proto/, api/ and reference pages from the 
 
 bench: $(STAMP) ## speed and memory, beside a bare plugin's, from the same run
 	$(PY) -m bench $(ARGS)
+
+conformance: $(STAMP) ## vectors judged by Kubernetes; VECTORS=DIRECTORY runs others than ours
+	$(PY) scripts/conformance.py $(VECTORS)
 
 lock: $(STAMP) ## pin and hash all dependencies anew
 	$(PY) scripts/lock.py $(ARGS)
