@@ -8,7 +8,8 @@ each watch at once (measured: 1,460 requests a second), know no bookmarks, and h
   brought news, sets that back to 1 s.
 * `adopt` and `forget` put in what our own writes returned. For a minute, older news about these objects, which
   may still be on its way, does not turn the copy back; afterwards the server is always right, since after a
-  restore from a backup its versions are lower than what we remember.
+  restore from a backup its versions are lower than what we remember. The answer may also be the late one: where
+  the watch has told of its version or a later one, it is left out, or it would bring back what was deleted since.
 * Handlers run in the reflector's thread. What they raise is logged, and nothing else happens.
 """
 
@@ -71,7 +72,8 @@ class Reflector:
         self._on_event = on_event
         self._objects: dict[_Key, dict[str, Any]] = {}
         self._own: dict[str, _Own] = {}  # by uid
-        self._lock = threading.Lock()  # of the two above
+        self._heard = 0.0  # the version up to which the copy has, or is about to get, all news
+        self._lock = threading.Lock()  # of the three above
         self._stop = threading.Event()
         self._backoff = Backoff()
         self._thread = threading.Thread(target=self._run, name=f"reflect-{resource.plural}", daemon=True)
@@ -96,15 +98,20 @@ class Reflector:
 
     def adopt(self, obj: dict[str, Any]) -> None:
         """Take in the answer to our own create, update or get, ahead of the watch."""
+        version = _version(obj)
         with self._lock:
-            self._remember(obj, _version(obj))
+            if 0 < version <= self._heard:
+                return
+            self._remember(obj, version)
             self._objects[_key(obj)] = obj
 
     def forget(self, obj: Mapping[str, Any]) -> None:
         """Take out an object that we deleted, ahead of the watch."""
         with self._lock:
             self._remember(obj, math.inf)
-            self._objects.pop(_key(obj), None)
+            known = self._objects.get(_key(obj))
+            if known is not None and _uid(known) == _uid(obj):  # else it was made again since
+                del self._objects[_key(obj)]
 
     def _remember(self, obj: Mapping[str, Any], version: float) -> None:
         now = time.monotonic()
@@ -133,6 +140,8 @@ class Reflector:
                     heard = True
                     self.error = None
                     version = event.object["metadata"]["resourceVersion"]
+                    with self._lock:
+                        self._heard = _version(event.object)
                     if event.type != "BOOKMARK":
                         self._take(event.type, event.object)
             except GoneError:
@@ -160,9 +169,10 @@ class Reflector:
             msg = f"cannot list {self._resource.plural}: the answer has no resourceVersion"
             raise UnavailableError(msg)
         items = {_key(item): item for item in body["items"]}
-        with self._lock:
-            gone = [obj for key, obj in self._objects.items() if key not in items]
         listed = _version(body)
+        with self._lock:
+            self._heard = listed
+            gone = [obj for key, obj in self._objects.items() if key not in items]
         for obj in gone:
             if not self._is_own(obj, newer_than=listed):
                 self._take("DELETED", obj)

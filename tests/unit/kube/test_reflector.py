@@ -169,7 +169,41 @@ def test_a_handler_that_raises_is_logged_and_the_next_event_still_comes(serve: S
 
 
 class TestOwnWrites:
-    """The copy is never turned back by news that is older than what our own writes returned."""
+    """The copy is never turned back: by news older than our own writes, nor by an answer older than the news."""
+
+    @pytest.mark.parametrize(
+        ("news", "left"),
+        [
+            (event("MODIFIED", pod("a", 9)), [pod("a", 9)]),
+            (event("DELETED", pod("a", 9)), []),
+            (event("ADDED", pod("a", 9, uid="another")), [pod("a", 9, uid="another")]),
+        ],
+    )
+    def test_an_answer_that_is_older_than_the_news_is_left_out(
+        self, serve: Serve, follow: Follow, news: dict[str, Any], left: list[dict[str, Any]]
+    ) -> None:
+        seen = Seen()
+        _, client = serve(listing(5, pod("a", 5)), Stream([news], hold=True))
+        reflector = follow(client, seen)
+        seen.wait_for(("ADDED", "a"), ("MODIFIED" if left else "DELETED", "a"))
+        reflector.adopt(pod("a", 8))
+        assert reflector.snapshot() == left
+
+    def test_an_answer_for_what_a_list_does_not_show_any_more_is_left_out(
+        self, serve: Serve, follow: Follow
+    ) -> None:
+        server, client = serve(listing(9), HOLD)
+        reflector = follow(client)
+        server.wait_for(2)
+        reflector.adopt(pod("made-and-deleted", 8))
+        assert reflector.snapshot() == []
+
+    def test_what_was_made_again_is_not_forgotten(self, serve: Serve, follow: Follow) -> None:
+        server, client = serve(listing(5, pod("a", 5, uid="new")), HOLD)
+        reflector = follow(client)
+        server.wait_for(2)
+        reflector.forget(pod("a", 1, uid="old"))
+        assert reflector.snapshot() == [pod("a", 5, uid="new")]
 
     def test_an_adopted_object_stays_against_older_news_and_its_own_event_is_not_told(
         self, serve: Serve, follow: Follow
