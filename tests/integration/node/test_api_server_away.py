@@ -44,7 +44,7 @@ def test_slices_are_published_once_the_api_server_is_there(node: Any) -> None:
     node.ready()
 
 
-@pytest.mark.parametrize("code", [409, 410, 429, 500])
+@pytest.mark.parametrize("code", [409, 429, 500])
 def test_refused_writes_are_made_again(node: Any, code: int) -> None:
     for verb in ("update", "create"):
         node.cluster.server.faults.refuse(code, verb, RESOURCE_SLICES)
@@ -73,9 +73,8 @@ def test_a_claim_that_cannot_be_read_fails_with_the_servers_words_and_then_works
     assert errors[0].endswith(f" ({code})")
 
 
-def test_watches_that_break_and_expire_are_no_end(node: Any) -> None:
+def test_watches_that_expire_are_no_end(node: Any) -> None:
     faults = node.cluster.server.faults
-    faults.break_watches(RESOURCE_SLICES)
     faults.forget_history()
     faults.expire_watches(RESOURCE_SLICES)
     (before,) = node.slices()

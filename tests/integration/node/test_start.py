@@ -52,7 +52,6 @@ def start(directory: Path) -> Start:
     ("flag", "code", "sentence"),
     [
         ("--cdi-directory=/run/cdi", 2, "unrecognized arguments: --cdi-directory=/run/cdi"),
-        ("--log-level=loud", 2, "--log-level: 'loud' is none of debug, info, warning, error"),
         (
             "--backend=simulated:dgx-z9",
             2,
