@@ -18,8 +18,8 @@ WORKLOADS = {
 }
 
 
-def core_object(obj: Object, source: str) -> Object:
-    """The object in the API's types, without what the API does not know; kinds of no interest as they are.
+def core_object(obj: Object, source: str) -> Object | None:
+    """The object in the API's types, without what the API does not know; None for kinds of no interest.
 
     UsageError where a value is of a wrong type, or one that is needed is missing.
     """
@@ -28,7 +28,7 @@ def core_object(obj: Object, source: str) -> Object:
         return _decoded(obj, key[1], f"{source}: {key[1]} {name_in(obj)}")
     if key in WORKLOADS:
         return _workload(obj, WORKLOADS[key], f"{source}: {key[1]} {name_in(obj)}")
-    return obj
+    return None
 
 
 def name_in(obj: Object) -> str:

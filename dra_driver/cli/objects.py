@@ -44,11 +44,13 @@ def read_objects(names: Sequence[str]) -> list[Object]:
 
     UsageError names the file and what is wrong in it.
     """
-    return [
-        _checked(document, source)
-        for source, data in _sources(names)
-        for document in _documents(data, source)
-    ]
+    found = []
+    for source, data in _sources(names):
+        for document in _documents(data, source):
+            obj = _checked(document, source)
+            if obj is not None:
+                found.append(obj)
+    return found
 
 
 def _sources(names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
@@ -142,7 +144,8 @@ def _items(document: Any, source: str) -> Iterator[Object]:
     yield document
 
 
-def _checked(obj: Object, source: str) -> Object:
+def _checked(obj: Object, source: str) -> Object | None:
+    """The object as a server would hold it; None for kinds that nothing here looks at."""
     if is_convertible(obj):
         try:
             converted = convert(obj, "v1")
@@ -156,9 +159,19 @@ def _checked(obj: Object, source: str) -> Object:
                 f"{source}: an API server refuses {obj['kind']} {name_in(obj)}: {shown}{more}"
                 " (dra-driver lint says more)"
             )
-        return converted
+        return _complete(converted)
     if str(obj.get("apiVersion") or "").startswith("resource.k8s.io/") and obj["kind"] in _KINDS:
         raise UsageError(
             f"{source}: {obj['kind']} {name_in(obj)} is of {obj['apiVersion']}, which is not known"
         )
     return core_object(obj, source)
+
+
+def _complete(obj: Object) -> Object:
+    """A valid object with all that may be left out and is looked at."""
+    metadata = {**obj["metadata"]}
+    metadata.setdefault("name", f"{metadata.get('generateName', '')}x")
+    spec = obj.get("spec") or {}
+    if obj["kind"] == "ResourceClaimTemplate":
+        spec = {**spec, "spec": spec.get("spec") or {}}
+    return {**obj, "metadata": metadata, "spec": spec, "status": obj.get("status") or {}}

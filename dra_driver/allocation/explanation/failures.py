@@ -1,17 +1,22 @@
 """Selectors that fail on a device: what was asked for, what the device has instead, and the form that does not fail."""
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dra_driver.cel import CompileError, EvaluationError, ast
 from dra_driver.cel.parser import parse
 from dra_driver.devices.catalogue import ATTRIBUTES, CAPACITIES, Attribute, Capacity
+from dra_driver.quantity import Quantity
+from dra_driver.selectors.comparisons import Comparison, conditions, with_constant
 from dra_driver.selectors.reads import Family, Read, reads
+from dra_driver.versions import driver_semver, is_semver
 
 _OTHER: Mapping[str, Family] = {"attributes": "capacity", "capacity": "attributes"}
 _ONE = {"attributes": "an attribute", "capacity": "a capacity"}
 _MAX_GUARDS = 8
+_BYTES = re.compile(r"([0-9.]+)\s*([KMGTPE])(i?)[bB]")
 
 Evaluate = Callable[[str], bool | EvaluationError]
 
@@ -23,6 +28,8 @@ def failure(
 
     `evaluate` says what another expression gives for the same device.
     """
+    if (malformed := _malformed(expression)) is not None:
+        return malformed
     absent = next((read for read in _absent(expression, driver, device) if read.name == error.name), None)
     if absent is None:
         example = next(
@@ -34,6 +41,35 @@ def failure(
         return f"{error}: {text}", instead
     guarded = guard(expression, driver, device, evaluate)
     return f"{error}: {text}", f"write {guarded}" if guarded else None
+
+
+def _malformed(expression: str) -> tuple[str, str | None] | None:
+    """A constant that is no version or quantity: the API server takes it, and the scheduler fails over it."""
+    for condition in conditions(expression):
+        comparison = condition.comparison
+        if comparison is None or comparison.kind == "plain" or _is_sound(comparison):
+            continue
+        wanted = str(comparison.wanted)
+        text = f'"{wanted}" is no {"quantity" if comparison.kind == "quantity" else "semantic version"}'
+        better = _unit(wanted) if comparison.kind == "quantity" else driver_semver(wanted)
+        return text, f"write {with_constant(expression, comparison, better)}" if better else None
+    return None
+
+
+def _is_sound(comparison: Comparison) -> bool:
+    if comparison.kind == "semver":
+        return is_semver(str(comparison.wanted))
+    try:
+        Quantity.parse(str(comparison.wanted))
+    except ValueError:
+        return False
+    return True
+
+
+def _unit(wanted: str) -> str | None:
+    """'80GB' -> '80G', '80 GiB' -> '80Gi'"""
+    match = _BYTES.fullmatch(wanted)
+    return None if match is None else f"{match[1]}{match[2]}{match[3] or ''}"
 
 
 def guard(expression: str, driver: str, device: Mapping[str, Any], evaluate: Evaluate) -> str | None:

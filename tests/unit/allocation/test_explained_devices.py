@@ -154,6 +154,16 @@ def test_a_false_selector_is_told_with_the_values_it_saw(world: Any, expression:
             ),
         ),
         (
+            f"{GPU}.version.compareTo(semver('550.127.08')) >= 0",
+            '"550.127.08" is no semantic version',
+            f"write {GPU}.version.compareTo(semver('550.127.8')) >= 0",
+        ),
+        (
+            f"{MEMORY}.compareTo(quantity('80GB')) >= 0",
+            '"80GB" is no quantity',
+            f"write {MEMORY}.compareTo(quantity('80G')) >= 0",
+        ),
+        (
             f"{GPU}.model.compareTo(semver('1.0.0')) >= 0",
             "no such overload: compareTo(string, kubernetes.Semver)",
             None,
