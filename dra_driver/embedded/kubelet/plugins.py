@@ -37,7 +37,7 @@ _OPTIONS = (
 )
 # The thread behind Channel.subscribe looks at the channel up to 0.2 s after the last unsubscribe, and dies of an
 # exception where that was closed before.
-_LINGER_SECONDS = 5.0
+_LINGER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
