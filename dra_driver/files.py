@@ -16,6 +16,7 @@ from typing import Protocol, Self
 from dra_driver.errors import UnavailableError, UsageError
 
 _PREFIX, _SUFFIX = ".dra-", ".tmp"
+_TEMPORARY_MODE = 0o600
 _numbers = itertools.count()
 
 
@@ -24,7 +25,8 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, sync: bool = Tru
     fd, name = _create_temporary(path)
     try:
         try:
-            os.fchmod(fd, mode)
+            if mode != _TEMPORARY_MODE:
+                os.fchmod(fd, mode)  # whatever the umask
             view = memoryview(data)
             while view:
                 view = view[os.write(fd, view) :]
@@ -48,7 +50,7 @@ def _create_temporary(path: Path) -> tuple[int, str]:
         name = f"{path.parent}/{_PREFIX}{path.name}-{os.getpid():x}-{next(_numbers):x}{_SUFFIX}"
         try:
             return os.open(
-                name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+                name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _TEMPORARY_MODE
             ), name
         except FileExistsError:  # of a killed process that had our number
             continue

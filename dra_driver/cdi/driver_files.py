@@ -1,12 +1,16 @@
 """What of an installed driver goes into every container: libraries, programs, configuration, firmware, sockets.
 
-Found once and kept while nothing of what was looked at changes (see `look`): another kernel module, another file in
-place of libcuda, a hook program that appears. It is kept in memory only, so no boot or restart outlives it.
+Found once and kept while nothing of what was looked at changes (see `look`). What a container cannot do without is
+asked for at each call: the kernel module's version, the directories of libcuda and libnvidia-ml, the hook program.
+The rest, such as a Vulkan file that is added, is asked for once in a second, since twenty more system calls a Prepare
+are felt. All is kept in memory only, so no boot or restart outlives it.
 
 A container without libcuda or libnvidia-ml would start and then find no GPU, so that is an error here, before anybody
 is told that the claim is prepared; nothing is kept then, and the next call looks again.
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -16,7 +20,7 @@ from dra_driver.cdi.firmware import find_firmware
 from dra_driver.cdi.hook import HookProgram, find_hook
 from dra_driver.cdi.injection import with_hooks, without_hooks
 from dra_driver.cdi.kernel import Kernel
-from dra_driver.cdi.libraries import DIRECTORIES, LD_CACHE, Libraries, find_libraries
+from dra_driver.cdi.libraries import DIRECTORIES, LD_CACHE, REQUIRED, Libraries, find_libraries
 from dra_driver.cdi.look import Look
 from dra_driver.cdi.programs import find_programs
 from dra_driver.cdi.root import Root
@@ -26,6 +30,8 @@ from dra_driver.errors import HardwareError
 
 log = structlog.get_logger(__name__)
 
+_ALL_SECONDS = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -33,6 +39,7 @@ class Found:
 
     edits: ContainerEdits
     hook: HookProgram | None
+    directories: frozenset[str]  # with what is required, under the driver root
 
 
 class DriverFiles:
@@ -42,8 +49,16 @@ class DriverFiles:
     """
 
     def __init__(
-        self, driver_root: Root, host: Root, kernel: Kernel, *, hook_path: str | None = None
+        self,
+        driver_root: Root,
+        host: Root,
+        kernel: Kernel,
+        *,
+        hook_path: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
+        self._due = 0.0  # when all is asked for again
         self._roots = (driver_root,) if driver_root == host else (driver_root, host)
         self._kernel = kernel
         self._hook_path = hook_path
@@ -54,7 +69,7 @@ class DriverFiles:
     def find(self) -> Found:
         """The same object as last time while the driver is the same; HardwareError where it is not whole."""
         version = self._kernel.driver_version()
-        if self._looks and version == self._kernel_version and all(look.same() for look in self._looks):
+        if self._looks and version == self._kernel_version and self._is_same():
             assert self._found is not None
             return self._found
         self._looks, self._kernel_version = (), version
@@ -68,8 +83,19 @@ class DriverFiles:
                 mounts=len(found.edits.mounts),
                 hook=found.hook.path if found.hook else None,
             )
-        self._looks = looks
+        self._looks, self._due = looks, self._clock() + _ALL_SECONDS
         return self._found
+
+    def _is_same(self) -> bool:
+        assert self._found is not None
+        if self._clock() >= self._due:
+            self._due = self._clock() + _ALL_SECONDS
+            return all(look.same() for look in self._looks)
+        driver, host = self._looks[0], self._looks[-1]
+        hook = self._found.hook
+        return all(driver.is_same(directory) for directory in self._found.directories) and (
+            hook is None or host.is_same_file(hook.real)
+        )
 
     def _find(self, looks: tuple[Look, ...], kernel_version: str | None) -> Found:
         driver, host = looks[0], looks[-1]
@@ -88,7 +114,9 @@ class DriverFiles:
         edits += ContainerEdits(mounts=tuple(socket.socket_mount() for socket in find_sockets(looks)))
         for path, problem in libraries.problems.items():
             log.warning("driver library left out", path=driver.host_path(path), err=problem)
-        return Found(edits, hook)
+        required = {library.directory for library in libraries.found if library.stem in REQUIRED}
+        directories = {driver.directory(directory or "/") for directory in required}
+        return Found(edits, hook, frozenset(directory for directory in directories if directory))
 
 
 def _check_whole(libraries: Libraries, driver: Look, kernel_version: str | None) -> None:

@@ -63,7 +63,8 @@ class DriverEdits:
 
     Its device nodes are under the same root if that has a `dev` directory (a driver container), else under
     `host` (a driver installed into /usr/local or the like). `proc` and `sysfs` are where the plugin sees the host's
-    /proc and /sys, `hook_path` is where the host has nvidia-cdi-hook, if not in its usual places.
+    /proc and /sys, `hook_path` is where the host has nvidia-cdi-hook, if not in its usual places. A look at all this is
+    taken for true for `fresh_seconds`; a GPU's own nodes are looked at for each claim.
     """
 
     def __init__(
@@ -74,12 +75,13 @@ class DriverEdits:
         proc: Path = Path("/proc"),
         sysfs: Path = Path("/sys"),
         hook_path: str | None = None,
+        fresh_seconds: float = 0.0,
     ) -> None:
         self._driver_root = driver_root
         self._host = host
         self._kernel = Kernel(proc, sysfs)
         self._files = DriverFiles(driver_root, host, self._kernel, hook_path=hook_path)
-        self._look: Shared[NodeEdits] = Shared(self._look_now)
+        self._look: Shared[NodeEdits] = Shared(self._look_now, fresh_seconds=fresh_seconds)
         self._common: tuple[ContainerEdits, ContainerEdits, ContainerEdits] | None = None
         self._said_unproven = False
 
@@ -87,11 +89,12 @@ class DriverEdits:
         return self._look.get()
 
     def _look_now(self) -> NodeEdits:
-        if wsl.is_wsl(self._host):
+        nodes = DeviceNodes(self._driver_root, self._kernel)
+        if not nodes.any and not self._driver_root.has("/dev/."):
+            nodes = DeviceNodes(self._host, self._kernel)
+        if not nodes.any and wsl.is_wsl(self._host):
             return wsl.WslEdits(self._host, _VOID + wsl.common_edits(self._host))
-        has_dev = self._driver_root.has("/dev/.")
-        root = self._driver_root if has_dev else self._host
-        nodes = DeviceNodes(root, self._kernel)
+        root = nodes.root
         if not root.nodes.proves and not self._said_unproven:
             self._said_unproven = True
             log.warning("device nodes not proven: placeholders are accepted", dev_root=str(root.host))

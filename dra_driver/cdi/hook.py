@@ -26,6 +26,7 @@ class HookProgram:
     """The program at `path` on the host, and which of the commands that we use it has."""
 
     path: str
+    real: str  # with all links followed
     commands: frozenset[str]
 
     def hook(self, command: str, *arguments: str) -> Hook:
@@ -45,7 +46,7 @@ def find_hook(look: Look, path: str | None) -> HookProgram | None:
             log.warning("hook program cannot be read", path=place, err=error.strerror)
             continue
         if commands.issuperset(_NEEDED):
-            return HookProgram(place, commands)
+            return HookProgram(place, real, commands)
         log.warning("hook program is too old", path=place, lacks=sorted(set(_NEEDED) - commands))
     if path:
         log.warning("hook program is not there; going on without hooks", path=path)

@@ -1,7 +1,6 @@
 """What the running kernel says of the NVIDIA driver: its version, its device numbers, its MIG capabilities.
 
-All is read anew at each use: /proc and /sys are memory, and every one of these facts changes when the driver is
-loaded again.
+All is read anew at each use, or its age is known: every one of these facts changes when the driver is loaded again.
 """
 
 import os
@@ -21,6 +20,7 @@ class Kernel:
         self._sysfs = sysfs
         self._version = f"{sysfs}/module/nvidia/version"
         self._devices = f"{proc}/devices"
+        self._drm: dict[str, tuple[int, tuple[str, ...]]] = {}  # directory's inode and nodes, by PCI address
 
     def driver_version(self) -> str | None:
         """Of the kernel module that is loaded, "580.95.05"; None where there is none, or it does not say."""
@@ -32,11 +32,20 @@ class Kernel:
 
     def drm_nodes(self, pci_address: str) -> tuple[str, ...]:
         """The nodes of a GPU below /dev/dri, "card1" and "renderD129"."""
+        directory = f"{self._sysfs}/bus/pci/devices/{pci_address}/drm"
         try:
-            names = os.listdir(f"{self._sysfs}/bus/pci/devices/{pci_address}/drm")  # noqa: PTH208 - names are wanted
+            # A new directory each time that its module is loaded, and the kernel gives no inode number twice.
+            inode = os.stat(directory).st_ino  # noqa: PTH116 - a Prepare waits for it
+            known = self._drm.get(pci_address)
+            if known is not None and known[0] == inode:
+                return known[1]
+            names = os.listdir(directory)  # noqa: PTH208 - names are wanted
         except OSError:
             return ()  # its module is not loaded
-        return tuple(sorted(name for name in names if name.startswith(("card", "renderD"))))
+        nodes = tuple(sorted(name for name in names if name.startswith(("card", "renderD"))))
+        if len(nodes) > 1:  # one alone may be the first of two that the kernel is making
+            self._drm[pci_address] = inode, nodes
+        return nodes
 
     def majors(self) -> Mapping[str, int]:
         """The numbers of character device drivers, by name; empty where the kernel does not list them."""

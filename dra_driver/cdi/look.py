@@ -4,8 +4,8 @@
 What is made of a driver's files is kept from one Prepare to the next, and must not outlive them: drivers come
 late, are upgraded under the plugin, and half an installation looks like a whole one of fewer files. So whatever was
 asked for, present or not, is covered by the time of the last change of the directory that it is in, or would be;
-`same` asks for these times again, two dozen system calls, and needs no rule about which files matter. Where
-directories change all the time (/run, /tmp) it asks for the files themselves.
+`same` asks for these times again, two dozen system calls, and needs no rule about which files matter; `is_same` asks
+for one directory. Where directories change all the time (/run, /tmp) it asks for the files themselves.
 
 Links are followed inside the root, as the driver's own processes see them: an absolute link in
 `/run/nvidia/driver` means a file of that root. Whatever is in the way (loops, no permission, a link to
@@ -113,6 +113,16 @@ class Look:
             and all(_change(path) == change for path, change in self._directories.items())
             and all(_sight(path) == sight for path, sight in self._files.items())
         )
+
+    def is_same(self, directory: str) -> bool:
+        """Whether this real directory, which was looked into, is as it was."""
+        local = self._local + directory
+        return self._settled and _change(local) == self._directories.get(local)
+
+    def is_same_file(self, real: str) -> bool:
+        """Whether this file, whose `content` mattered, is as it was."""
+        local = self._local + real
+        return _sight(local) == self._files.get(local)
 
     def _of_type(self, path: str, is_type: Callable[[int], bool]) -> str | None:
         real = self.real(path)

@@ -32,6 +32,7 @@ class DeviceNodes:
         self.root = dev_root
         self._kernel = kernel
         self._control = {path: dev_root.find_node(path) for path in _REQUIRED + _OPTIONAL}
+        self.any = any(found is not None for found in self._control.values())
         self._majors = kernel.majors() if dev_root.nodes.proves else {}
         self.control = self._edits(self._control)
 

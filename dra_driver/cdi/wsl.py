@@ -24,8 +24,8 @@ _NEEDED = "libcuda.so.1"
 
 
 def is_wsl(host: Root) -> bool:
-    """Whether the GPUs of this host are those of a Windows host."""
-    return host.has(NODE) and not host.has("/dev/nvidiactl")
+    """Whether the GPUs of a host without an NVIDIA kernel module are those of a Windows host."""
+    return host.has(NODE)
 
 
 class WslEdits:

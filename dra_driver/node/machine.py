@@ -14,6 +14,9 @@ from dra_driver.cdi.root import CHARACTER_DEVICES, PLACEHOLDERS, Root
 from dra_driver.inventory.backend import Backend
 from dra_driver.node.flags import Settings
 
+# A container starts some hundred milliseconds after its Prepare; a driver that goes in between is seen by neither.
+_FRESH_SECONDS = 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -98,4 +101,6 @@ class _FoundDriver:
 
 def _edits(driver_root: Root, host: Root, hook_path: str | None) -> DriverEdits:
     proc, sysfs = host.local / "proc", host.local / "sys"
-    return DriverEdits(driver_root, host=host, proc=proc, sysfs=sysfs, hook_path=hook_path)
+    return DriverEdits(
+        driver_root, host=host, proc=proc, sysfs=sysfs, hook_path=hook_path, fresh_seconds=_FRESH_SECONDS
+    )
