@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dra_driver import __version__
+from dra_driver.cli import cdi
 from dra_driver.errors import ApiError, DriverError, UnavailableError, UsageError, one_line
 
 FINE, FINDINGS, USAGE, UNREACHABLE = 0, 1, 2, 3
@@ -24,6 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(cdi.app, name="cdi")
 
 
 @app.command()
