@@ -41,6 +41,11 @@ class NodeEdits(Protocol):
         """
         ...
 
+    @property
+    def whole(self) -> bool:
+        """Whether all is there that every device needs; if not, `device` says what is missing."""
+        ...
+
     def device(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
         """What this device alone needs; `gpu` is its physical GPU as last scanned.
 
@@ -81,7 +86,9 @@ class DriverEdits:
         self._host = host
         self._kernel = Kernel(proc, sysfs)
         self._files = DriverFiles(driver_root, host, self._kernel, hook_path=hook_path)
-        self._look: Shared[NodeEdits] = Shared(self._look_now, fresh_seconds=fresh_seconds)
+        self._look: Shared[NodeEdits] = Shared(
+            self._look_now, fresh_seconds=fresh_seconds, lasts=lambda edits: edits.whole
+        )
         self._common: tuple[ContainerEdits, ContainerEdits, ContainerEdits] | None = None
         self._said_unproven = False
 
@@ -119,6 +126,7 @@ class _InstalledDriver:
         self._hook = hook
         self._host = host
         self.common = common
+        self.whole = nodes.whole
 
     def device(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
         if gpu.minor is None:

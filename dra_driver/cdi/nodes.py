@@ -8,6 +8,7 @@ loaded now: after a reload its numbers are others, and a node that was left behi
 
 import os
 from collections.abc import Mapping
+from enum import Enum
 
 from dra_driver.cdi.kernel import Kernel
 from dra_driver.cdi.root import Root, is_restricted_to_group
@@ -25,6 +26,14 @@ _SWITCH = "nvidia-nvswitch"
 _DRIVERS = {"/dev/nvidia-uvm": ("nvidia-uvm",), "/dev/nvidia": ("nvidia", "nvidia-frontend")}
 
 
+class _Problem(Enum):
+    """What is wrong with a node, said of one and of several."""
+
+    MISSING = ("does not exist", "do not exist")
+    NO_NODE = ("is no device node", "are no device nodes")
+    STALE = ("has not the numbers of the loaded driver", "have not the numbers of the loaded driver")
+
+
 class DeviceNodes:
     """The nodes below `dev_root`, numbered as `kernel` says; those that do not depend on the GPU as they are now."""
 
@@ -34,27 +43,22 @@ class DeviceNodes:
         self._control = {path: dev_root.find_node(path) for path in _REQUIRED + _OPTIONAL}
         self.any = any(found is not None for found in self._control.values())
         self._majors = kernel.majors() if dev_root.nodes.proves else {}
+        self._control_problems = [
+            (path, problem) for path in _REQUIRED if (problem := self._problem(path, self._control[path]))
+        ]
+        self.whole = not self._control_problems
         self.control = self._edits(self._control)
 
     def gpu(self, gpu: Gpu, minor: int) -> ContainerEdits:
         """The node of a physical GPU; HardwareError where it, or a control node, is missing or of an old driver."""
         path = f"/dev/nvidia{minor}"
-        own = {path: self.root.find_node(path)}
-        needed = own | {path: self._control[path] for path in _REQUIRED}
-        missing = [path for path, found in needed.items() if found is None]
-        if missing:
-            raise HardwareError(self._missing(gpu, missing))
-        stale = [
-            name
-            for name, found in needed.items()
-            if found is not None and not self._is_current(name, minor if name == path else None, found)
-        ]
-        if stale:
-            raise HardwareError(
-                f"GPU {gpu.uuid} cannot be given to a container: {', '.join(stale)} under {self.root.host} on the "
-                "node has not the numbers of the loaded driver; remove it there, and run nvidia-modprobe -c0 -u"
-            )
-        return self._edits(own)
+        found = self.root.find_node(path)
+        problem = self._problem(path, found, minor)
+        problems = [(path, problem)] if problem else []
+        problems += self._control_problems
+        if problems:
+            raise HardwareError(self._sentence(gpu, problems))
+        return self._edits({path: found})
 
     def drm(self, gpu: Gpu) -> tuple[tuple[str, ...], ContainerEdits]:
         """The nodes below /dev/dri of a GPU that exist, and their names there."""
@@ -97,21 +101,31 @@ class DeviceNodes:
             additional_gids=tuple(gids),
         )
 
-    def _is_current(self, path: str, minor: int | None, found: os.stat_result) -> bool:
-        """Whether a node has the numbers of the driver; True where the kernel does not list them."""
+    def _problem(self, path: str, found: os.stat_result | None, minor: int | None = None) -> _Problem | None:
+        """What is wrong with a required node; numbers are wrong only where the kernel lists others."""
+        if found is None:
+            return _Problem.NO_NODE if self.root.has(path) else _Problem.MISSING
         majors = self._majors
-        if minor is not None and majors and os.minor(found.st_rdev) != minor:
-            return False
+        if not majors:
+            return None
         drivers = _DRIVERS.get(path, _DRIVERS["/dev/nvidia"])
         expected = [majors[driver] for driver in drivers if driver in majors]
-        return not expected or os.major(found.st_rdev) in expected
+        is_current = not expected or os.major(found.st_rdev) in expected
+        is_right = minor is None or os.minor(found.st_rdev) == minor
+        return None if is_current and is_right else _Problem.STALE
 
-    def _missing(self, gpu: Gpu, paths: list[str]) -> str:
-        what = [f"{path} (which is no device node)" if self.root.has(path) else path for path in paths]
+    def _sentence(self, gpu: Gpu, problems: list[tuple[str, _Problem]]) -> str:
+        texts = []
+        for kind in _Problem:
+            paths = [path for path, problem in problems if problem is kind]
+            if paths:
+                texts.append(f"{', '.join(paths)} {kind.value[len(paths) > 1]}")
+        mend = "wait until the NVIDIA driver is up, or run nvidia-modprobe -c0 -u there"
+        if any(problem is not _Problem.MISSING for _, problem in problems):
+            mend = "remove what is wrong there, and run nvidia-modprobe -c0 -u"
         return (
-            f"GPU {gpu.uuid} cannot be given to a container: {', '.join(what)} "
-            f"{'does' if len(what) == 1 else 'do'} not exist under {self.root.host} on the node; "
-            "wait until the NVIDIA driver is up, or run nvidia-modprobe -c0 -u there"
+            f"GPU {gpu.uuid} cannot be given to a container: {' and '.join(texts)} under {self.root.host} "
+            f"on the node; {mend}"
         )
 
 

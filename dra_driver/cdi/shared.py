@@ -23,11 +23,13 @@ class Shared(Generic[T]):
         make: Callable[[], T],
         *,
         fresh_seconds: float = 0.0,
+        lasts: Callable[[T], bool] = lambda _: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`fresh_seconds`: for how long, from the begin of its call, an answer is given again."""
+        """`fresh_seconds`: for how long, from the begin of its call, an answer that `lasts` is given again."""
         self._make = make
         self._fresh_seconds = fresh_seconds
+        self._lasts = lasts
         self._clock = clock
         self._fresh: tuple[float, T] | None = None  # until when, and what; replaced as a whole
         self._turn = threading.Lock()  # held during a call
@@ -47,5 +49,6 @@ class Shared(Generic[T]):
                 self._answer = self._fresh = None
                 begin = self._clock()
                 self._answer = answer = self._make()
-                self._fresh = (begin + self._fresh_seconds, answer)
+                if self._lasts(answer):
+                    self._fresh = (begin + self._fresh_seconds, answer)
             return answer

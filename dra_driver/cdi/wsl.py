@@ -31,6 +31,8 @@ def is_wsl(host: Root) -> bool:
 class WslEdits:
     """`NodeEdits` under WSL2; HardwareError where the node is none."""
 
+    whole = True
+
     def __init__(self, host: Root, common: ContainerEdits) -> None:
         self._host = host
         self.common = common
