@@ -142,8 +142,17 @@ def allocations(cluster: Cluster, published: Devices, pods: Sequence[dict[str, A
             nodes = " ".join(node.path for node in view.device_nodes)
             details.append(f"{pod['metadata']['name']}, container {container}: {nodes}")
             details += [f"    {cdi_id}" for cdi_id in view.cdi_ids]
+            details.append(f"    {_files([mount.container_path for mount in view.mounts])}")
     parts = ["", table(("POD", "CLAIM/REQUEST", "NODE", "DEVICE", "MODEL", "UUID"), rows)]
     parts += ["", "What the containers see, by these CDI devices:", *details]
     if pending:
         parts += ["", table(("PENDING", "WHY"), pending)]
     return "\n".join(parts) + "\n"
+
+
+def _files(paths: Sequence[str]) -> str:
+    """What is mounted into a container, by kind."""
+    libraries = [path for path in paths if ".so" in path.rpartition("/")[2]]
+    programs = [path for path in paths if "/bin/" in path]
+    others = len(paths) - len(libraries) - len(programs)
+    return f"{len(libraries)} libraries, {len(programs)} programs, {others} other files"
