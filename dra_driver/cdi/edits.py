@@ -28,6 +28,10 @@ log = structlog.get_logger(__name__)
 # The NVIDIA runtime's own hook would else add all GPUs for an image that sets this to "all".
 _VOID = ContainerEdits(env=("NVIDIA_VISIBLE_DEVICES=void",))
 _TEGRA_RELEASE = "/etc/nv_tegra_release"
+_TEGRA = (
+    "the GPU of this node is part of a Tegra module, whose driver consists of other files and nodes; "
+    "this driver cannot prepare it, use the NVIDIA container runtime there"
+)
 
 
 class NodeEdits(Protocol):
@@ -105,7 +109,12 @@ class DriverEdits:
         if not root.nodes.proves and not self._said_unproven:
             self._said_unproven = True
             log.warning("device nodes not proven: placeholders are accepted", dev_root=str(root.host))
-        files = self._files.find()
+        try:
+            files = self._files.find()
+        except HardwareError as error:
+            if self._host.has(_TEGRA_RELEASE):
+                raise HardwareError(_TEGRA) from error
+            raise
         common = self._with_nodes(nodes.control, files.edits)
         return _InstalledDriver(nodes, common, files.hook, self._host)
 
@@ -145,10 +154,7 @@ class _InstalledDriver:
 
     def _without_minor(self, gpu: Gpu) -> str:
         if self._host.has(_TEGRA_RELEASE):
-            return (
-                f"GPU {gpu.uuid} is part of a Tegra module, whose driver consists of other files and nodes; "
-                "this driver cannot prepare it, use the NVIDIA container runtime on this node"
-            )
+            return _TEGRA
         return (
             f"GPU {gpu.uuid} has no minor number, so that its device node cannot be told; "
             "look at /proc/driver/nvidia/gpus on the node"

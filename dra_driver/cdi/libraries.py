@@ -4,7 +4,7 @@ A driver's libraries end in its version, `libcuda.so.580.95.05`, whatever the di
 looked for in the well-known directories and in those where the dynamic loader's cache has libcuda or
 libnvidia-ml. The version is that of the loaded kernel module, for two may be installed, and libraries of the other
 one do nothing but say "driver/library version mismatch". Where no kernel module says (the plugin does not see the
-host's /sys) it is the one that `libcuda.so.1` leads to.
+host's /sys) it is the one that `libcuda.so.1`, or else `libnvidia-ml.so.1`, leads to.
 
 A library that cannot be read, or is for another machine, is left out. Only libcuda and libnvidia-ml are missed by
 every container, so their absence is the caller's to tell.
@@ -37,7 +37,7 @@ _EXTRA_NAMES = {
     "libGLX_nvidia": ("libGLX_indirect.so.0",),  # what libGLX asks for when the X server is elsewhere
     "libnvidia-allocator": ("gbm/nvidia-drm_gbm.so",),  # the GBM backend, by the driver's name
 }
-_VERSION = re.compile(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)?)", re.ASCII)
+_VERSION = re.compile(r"lib(?:cuda|nvidia-ml)\.so\.(\d+\.\d+(?:\.\d+)?)", re.ASCII)
 # Sonames are bytes of a file, and become paths in a container.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,254}", re.ASCII)
 
@@ -60,9 +60,9 @@ class Library:
 class Libraries:
     """All libraries of one driver."""
 
-    version: str | None  # None: no libcuda, or several and nothing that tells which one counts
+    version: str | None  # None: there is none, or several and nothing that tells which one counts
     found: tuple[Library, ...] = ()
-    versions: tuple[str, ...] = ()  # of every libcuda there is
+    versions: tuple[str, ...] = ()  # all that there are
     problems: dict[str, str] = field(
         default_factory=dict
     )  # why a file of the driver is left out, by its path
@@ -138,11 +138,12 @@ def _cached_directories(look: Look) -> Iterator[str]:
 
 
 def _version_in_use(look: Look, directories: list[str], versions: list[str]) -> str | None:
-    for directory in directories:
-        real = look.file(f"{directory}/libcuda.so.1")
-        match = _VERSION.fullmatch(real.rpartition("/")[2]) if real else None
-        if match:
-            return match[1]
+    for stem in REQUIRED:
+        for directory in directories:
+            real = look.file(f"{directory}/{stem}.so.1")
+            match = _VERSION.fullmatch(real.rpartition("/")[2]) if real else None
+            if match:
+                return match[1]
     return versions[0] if len(versions) == 1 else None
 
 

@@ -40,9 +40,9 @@ class DriverRoot:
         """A library of the driver, such as "libcuda", and the link that ldconfig makes for its soname."""
         path = self.local / self.libraries / f"{name}.so.{version or self.version}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(shared_library(soname or path.name, "x86_64"))
+        path.write_bytes(shared_library((soname or path.name).rpartition("/")[2], "x86_64"))
         if soname:
-            link = path.parent / soname
+            link = path.parent / soname.rpartition("/")[2]
             link.unlink(missing_ok=True)
             link.symlink_to(path.name)
         return path
