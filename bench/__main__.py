@@ -18,6 +18,7 @@ from pathlib import Path
 
 import grpc
 
+from bench import scheduling
 from dra_driver.kubelet.pb import dra_v1_pb2 as pb
 from dra_driver.kubelet.pb import dra_v1_pb2_grpc as pb_grpc
 
@@ -199,6 +200,7 @@ def main() -> None:
     for held, sizes in ours.memory.items():
         pair = [statistics.median(s) / 1024 for s in (sizes, bare.memory[held])]
         print(_row(f"resident memory, {held} claims held", "MiB", *pair))
+    scheduling.main()
 
 
 def _percentile(values: list[float], percent: int) -> float:

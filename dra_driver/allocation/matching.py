@@ -4,7 +4,7 @@ An expression is evaluated once for all devices that are equal in what it reads,
 however many nodes, requests and claims ask.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from dra_driver.allocation.errors import AllocationError
@@ -12,8 +12,9 @@ from dra_driver.allocation.model import Device, DeviceId, Slice
 from dra_driver.allocation.nodes import selects
 from dra_driver.allocation.requests import Request
 from dra_driver.cel import CompileError, EvaluationError
-from dra_driver.selectors import selector
-from dra_driver.selectors.reads import content, reads
+from dra_driver.selectors import Device as DeviceValue
+from dra_driver.selectors import device_value, selector
+from dra_driver.selectors.reads import content, projected, reads
 
 
 class Matcher:
@@ -68,16 +69,18 @@ class Matcher:
     def _evaluated(self, expression: str, device: Device) -> bool | EvaluationError:
         wanted = reads(expression) if device.readable else None
         if wanted is None:
-            return _evaluate(expression, device)
-        key = expression, content(wanted, device.id.driver, device.raw)
+            return _evaluate(expression, lambda: device.value)
+        driver, raw = device.id.driver, device.raw
+        key = expression, content(wanted, driver, raw)
         answer = self._by_content.get(key)
         if answer is None:
-            answer = self._by_content[key] = _evaluate(expression, device)
+            answer = _evaluate(expression, lambda: device_value(driver, projected(wanted, driver, raw)))
+            self._by_content[key] = answer
         return answer
 
 
-def _evaluate(expression: str, device: Device) -> bool | EvaluationError:
+def _evaluate(expression: str, value: Callable[[], DeviceValue]) -> bool | EvaluationError:
     try:
-        return selector(expression).matches(device.value)
+        return selector(expression).matches(value())
     except EvaluationError as error:
         return error.with_traceback(None)  # it is kept: without the frames it came through

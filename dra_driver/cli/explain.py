@@ -11,7 +11,7 @@ from typing import Literal
 
 from dra_driver.allocation.diagnosis import Diagnosis, World, diagnose_claim, diagnose_pod, diagnose_template
 from dra_driver.allocation.diagnosis.pods import outranked
-from dra_driver.cli import live
+from dra_driver.cli import collector, live
 from dra_driver.cli.core_objects import WORKLOADS
 from dra_driver.cli.explain_json import as_dict
 from dra_driver.cli.explain_report import report
@@ -49,9 +49,15 @@ def run(
     output: str,
 ) -> int:
     """Explain, and print; the exit code."""
+    with collector.paused():
+        return _run(_question(kind, name, namespace), files, with_cluster, kubeconfig, output)
+
+
+def _run(
+    question: Question, files: Sequence[str], with_cluster: bool, kubeconfig: Path | None, output: str
+) -> int:
     check(output)
-    question = _question(kind, name, namespace)
-    given = sorted_out(read_objects(files), namespace)
+    given = sorted_out(read_objects(files), question.namespace)
     if not files or with_cluster:
         if question.kind is None and not files:
             raise UsageError("say what to explain: claim NAME, pod NAME, or files with -f")

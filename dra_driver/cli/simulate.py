@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dra_driver.allocation.simulation import DeviceTaint, drained, simulate, tainted, without_claim
-from dra_driver.cli import live, simulated_nodes
+from dra_driver.cli import collector, live, simulated_nodes
 from dra_driver.cli.core_objects import WORKLOADS
 from dra_driver.cli.objects import read_objects
 from dra_driver.cli.output import check, rendered
@@ -58,7 +58,8 @@ def run(
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
     objects = _changed(objects, what_if, namespace)
-    outcome = simulate(world_of(objects), seed=seed)
+    with collector.paused():
+        outcome = simulate(world_of(objects), seed=seed)
     print(report(outcome) if output == "table" else rendered(outcome_as_dict(outcome), output), end="")
     return 0 if outcome.complete else 1
 

@@ -22,7 +22,7 @@ FIELDS = {
 }
 
 
-_TYPES = {"string": str, "bool": bool, "int": int}
+_TYPES = {"string": str, "bool": bool, "int": int, "version": str}
 
 
 class Device(Object):
@@ -50,16 +50,13 @@ def device_value(driver: str, device: Mapping[str, Any]) -> Device:
 
 def is_readable(device: Mapping[str, Any]) -> bool:
     """Whether every attribute of a device of a ResourceSlice has a known type; else any expression fails on it."""
-    return all(
-        len(value) == 1 and _known(*next(iter(value.items())))
-        for value in (device.get("attributes") or {}).values()
-    )
-
-
-def _known(kind: str, value: Any) -> bool:
-    if kind == "version":
-        return type(value) is str and _is_version(value)
-    return type(value) is _TYPES.get(kind)
+    for value in (device.get("attributes") or {}).values():
+        if len(value) != 1:
+            return False
+        for kind, held in value.items():  # loops as plain as this, since a cluster has a million attributes
+            if type(held) is not _TYPES.get(kind) or (kind == "version" and not _is_version(held)):
+                return False
+    return True
 
 
 @functools.lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ import pytest
 from dra_driver.cel import CompileError, EvaluationError
 from dra_driver.selectors import device_value, selector
 from dra_driver.selectors.device import is_readable
-from dra_driver.selectors.reads import Read, content, reads
+from dra_driver.selectors.reads import Read, content, projected, reads
 
 Object = dict[str, Any]
 _VECTORS = Path(__file__).parents[2] / "conformance"
@@ -92,7 +92,9 @@ def _answer(expression: str, device: Object) -> bool | str:
 
 
 @pytest.mark.parametrize("case", _CASES, ids=[case["id"] for case in _CASES])
-def test_devices_with_the_same_content_get_the_same_answer(case: Object) -> None:
+def test_devices_with_the_same_content_get_the_same_answer_and_so_does_what_is_read_of_them(
+    case: Object,
+) -> None:
     try:
         wanted = reads(case["expression"])
     except CompileError:
@@ -103,5 +105,8 @@ def test_devices_with_the_same_content_get_the_same_answer(case: Object) -> None
         for device in filter(is_readable, _variants(_DEVICES[case["device"]])):
             key = content(wanted, device["driver"], device)
             answers.setdefault(key, set()).add(_answer(case["expression"], device))
+
+            part = projected(wanted, device["driver"], device)
+            answers[key].add(_answer(case["expression"], {**part, "driver": device["driver"]}))
 
     assert [] == [found for found in answers.values() if len(found) > 1]
