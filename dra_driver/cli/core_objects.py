@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dra_driver.cli.workloads import WORKLOADS
 from dra_driver.embedded.apiserver import schema
 from dra_driver.embedded.apiserver.status import StatusError
 from dra_driver.errors import UsageError
@@ -9,13 +10,6 @@ from dra_driver.errors import UsageError
 Object = dict[str, Any]
 
 _CORE = frozenset({"Pod", "Node", "Namespace", "Event"})
-# Workloads with a Pod template, and where they say how many Pods there are to be.
-WORKLOADS = {
-    ("apps/v1", "Deployment"): "replicas",
-    ("apps/v1", "ReplicaSet"): "replicas",
-    ("apps/v1", "StatefulSet"): "replicas",
-    ("batch/v1", "Job"): "parallelism",
-}
 
 
 def core_object(obj: Object, source: str) -> Object | None:

@@ -12,11 +12,10 @@ from typing import Literal
 from dra_driver.allocation.diagnosis import Diagnosis, World, diagnose_claim, diagnose_pod, diagnose_template
 from dra_driver.allocation.diagnosis.pods import outranked
 from dra_driver.cli import collector, live
-from dra_driver.cli.core_objects import WORKLOADS
 from dra_driver.cli.explain_json import as_dict
 from dra_driver.cli.explain_report import report
-from dra_driver.cli.objects import read_objects
 from dra_driver.cli.output import check, rendered
+from dra_driver.cli.workloads import WORKLOADS
 from dra_driver.cli.worlds import Object, Objects, completed, merged, sorted_out, world_of
 from dra_driver.errors import UsageError
 from dra_driver.kube.client import Client
@@ -57,7 +56,7 @@ def _run(
     question: Question, files: Sequence[str], with_cluster: bool, kubeconfig: Path | None, output: str
 ) -> int:
     check(output)
-    given = sorted_out(read_objects(files), question.namespace)
+    given = _given(files, question.namespace) if files else {}
     if not files or with_cluster:
         if question.kind is None and not files:
             raise UsageError("say what to explain: claim NAME, pod NAME, or files with -f")
@@ -70,6 +69,13 @@ def _run(
         diagnoses = list(_answers(world_of(objects), question, given))
     print(_rendered(diagnoses, output), end="")
     return 0 if all(diagnosis.fine for diagnosis in diagnoses) else 1
+
+
+def _given(files: Sequence[str], namespace: str) -> Objects:
+    # Reading files needs the API's schemas, which take longer to load than a cluster to answer.
+    from dra_driver.cli.objects import read_objects
+
+    return sorted_out(read_objects(files), namespace)
 
 
 def _question(kind: str | None, name: str | None, namespace: str) -> Question:

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from dra_driver.allocation.diagnosis import World
-from dra_driver.cli.core_objects import WORKLOADS
+from dra_driver.cli.workloads import WORKLOADS
 
 Object = dict[str, Any]
 Objects = dict[str, list[Object]]

@@ -1,5 +1,7 @@
 """`dra-driver explain -f`: the questions that people have asked, and their answers."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -306,3 +308,14 @@ def test_a_cluster_that_does_not_answer_is_unreachable(commands: Any, make: Any)
 
     assert (3, "") == (ran.code, ran.out)
     assert "no answer from http://127.0.0.1:1" in ran.err
+
+
+def test_asking_a_cluster_loads_nothing_that_only_files_need() -> None:
+    program = (
+        "import sys, dra_driver.cli.main, dra_driver.cli.explain\n"
+        "print([name for name in ('dra_driver.embedded', 'structlog', 'grpc', 'kubernetes') if name in sys.modules])"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "[]\n" == ran.stdout
