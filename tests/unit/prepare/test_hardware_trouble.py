@@ -1,5 +1,6 @@
 """Prepare with hardware that is not what the allocation says."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from dra_driver.cdi.spec import ContainerEdits
 from dra_driver.devices.model import Device, DeviceSet, Target
-from dra_driver.errors import ClaimError, HardwareError, UnavailableError
+from dra_driver.errors import ClaimError, ConflictError, HardwareError, UnavailableError
 from dra_driver.inventory.model import Inventory, Problem
 
 GPU0, GPU1 = "gpu-0000-65-00-0", "gpu-0000-ca-00-0"
@@ -168,3 +169,34 @@ def test_a_mig_device_that_was_made_anew_is_not_the_recorded_one(node: Any) -> N
 
     with pytest.raises(HardwareError, match="was MIG-0 when it was prepared, and is MIG-new now"):
         engine.prepare(ref)
+
+
+def test_a_device_that_a_foreign_spec_has_leaves_nothing_behind_until_that_is_gone(node: Any) -> None:
+    ref = node.allocate("a", {"device": GPU0})
+    node.cdi_dir.mkdir()
+    device = {"name": f"{ref.uid}-{GPU0}", "containerEdits": {"env": ["A=b"]}}
+    body = {"cdiVersion": "0.5.0", "kind": "k8s.gpu.nvidia.com/claim", "devices": [device]}
+    (node.cdi_dir / "foreign.json").write_text(json.dumps(body))
+    engine = node.engine()
+
+    with pytest.raises(ConflictError, match=r"foreign.json too, so that container runtimes take neither"):
+        engine.prepare(ref)
+    assert (node.spec_files(), node.metadata_files(), engine.held()) == (["foreign.json"], [], ())
+
+    (node.cdi_dir / "foreign.json").unlink()
+    assert engine.prepare(ref)
+
+
+@pytest.mark.parametrize("name", ["libcuda", "libnvidia-ml"])
+def test_a_missing_library_fails_prepare_until_it_is_there(node: Any, name: str) -> None:
+    ref = node.allocate("a", {"device": GPU0})
+    library = node.dev.parent / f"usr/lib64/{name}.so.580.95.05"
+    library.rename(library.parent / "away")
+    engine = node.engine()
+
+    with pytest.raises(HardwareError, match=rf"{name}.so.580.95.05 does not exist under / on the node"):
+        engine.prepare(ref)
+    assert (node.spec_files(), node.record_files(), engine.held()) == ([], [], ())
+
+    (library.parent / "away").rename(library)
+    assert engine.prepare(ref)
