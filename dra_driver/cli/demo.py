@@ -88,13 +88,13 @@ def _settled(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def _wait_for_user(cluster: Cluster) -> None:
-    kubeconfig = cluster.kubeconfig
-    print(
-        f"Running until Ctrl-C. Try:\n    export KUBECONFIG={kubeconfig}\n    kubectl get resourceslices,pods -A"
-    )
-    for node in cluster.nodes:
-        print(f"    the plugin's log on {node.name}: {node.directory / 'plugin.log'}")
     try:
+        kubeconfig = cluster.kubeconfig
+        print(
+            f"Running until Ctrl-C. Try:\n    export KUBECONFIG={kubeconfig}\n    kubectl get resourceslices,pods -A"
+        )
+        for node in cluster.nodes:
+            print(f"    the plugin's log on {node.name}: {node.directory / 'plugin.log'}")
         threading.Event().wait()
     except KeyboardInterrupt:
         print()

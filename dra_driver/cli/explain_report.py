@@ -1,6 +1,5 @@
 """An explanation for people: the verdict first, then why, then what to do."""
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from dra_driver.allocation.diagnosis import ClaimState, Diagnosis
@@ -71,7 +70,8 @@ def _selectors(explanation: Explanation) -> str:
 
 
 def _short(expression: str) -> str:
-    return textwrap.shorten(expression, _MAX_EXPRESSION, placeholder=" ...")
+    line = " ".join(expression.split())
+    return line if len(line) <= _MAX_EXPRESSION else f"{line[: _MAX_EXPRESSION - 3]}..."
 
 
 def _nodes(nodes: Sequence[NodeReport]) -> str:

@@ -19,7 +19,7 @@ from dra_driver.resource.validation import validate
 from dra_driver.selectors import compile_selector, device_value, selector
 
 ROOT = Path(__file__).parents[3]
-OTHERS_FLAGS = {"--build-arg", "--gpu-reset"}  # of podman and nvidia-smi
+OTHERS_FLAGS = {"--build-arg", "--device", "--gpu-reset"}  # of podman, ctr and nvidia-smi
 OTHERS_VARIABLES = {"NVIDIA_VISIBLE_DEVICES", "KUBERNETES_SERVICE_HOST"}
 # What stands in the page where the program fills in a value.
 FILLED_IN = {
@@ -128,7 +128,7 @@ def test_the_page_of_simulated_nodes_names_every_profile(page: Any) -> None:
 
 def test_every_flag_and_variable_that_is_named_exists(pages: Any) -> None:
     flags = {f"--{name}" for flag in FLAGS for name in (flag.name, *flag.aliases)}
-    for command in ("demo", "lint"):
+    for command in ("demo", "explain", "lint", "simulate"):
         flags |= set(re.findall(r"--[a-z-]+", _output(command, "--help")))
     flags |= OTHERS_FLAGS
     variables = {flag.name.replace("-", "_").upper() for flag in FLAGS} | OTHERS_VARIABLES
