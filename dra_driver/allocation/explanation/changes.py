@@ -13,7 +13,7 @@ from dra_driver.allocation.allocator import Snapshot
 from dra_driver.allocation.errors import AllocationError
 from dra_driver.allocation.explanation.edits import edits, wishes
 from dra_driver.allocation.explanation.guarding import guards
-from dra_driver.allocation.explanation.model import Change, Holder, NodeReport
+from dra_driver.allocation.explanation.model import Change, Holder, Kind, NodeReport
 from dra_driver.allocation.explanation.scene import Scene
 from dra_driver.allocation.model import Device, DeviceId
 from dra_driver.allocation.nodes import node_name
@@ -28,21 +28,30 @@ _TIMEOUT = 0.5  # seconds for one try on one node
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What is to be made to fit, and where."""
+    """What is to be made to fit, and where; `errors` are the nodes on which the allocator aborts now."""
 
     scene: Scene
     claims: Sequence[Object]
     nodes: Sequence[Object]
+    errors: Sequence[Object]
 
     def fits(self, snapshot: Snapshot, claims: Sequence[Object]) -> str | None:
-        """The first node on which the claims fit."""
+        """The first node on which the claims fit, where no node has an error any more."""
         for node in self.nodes:
             try:
                 if snapshot.allocate(claims, node=node, timeout=_TIMEOUT) is not None:
-                    return node_name(node)
+                    return node_name(node) if self._no_errors(snapshot, claims) else None
             except AllocationError:
                 continue
         return None
+
+    def _no_errors(self, snapshot: Snapshot, claims: Sequence[Object]) -> bool:
+        try:
+            for node in self.errors:
+                snapshot.allocate(claims, node=node, timeout=_TIMEOUT)
+        except AllocationError:
+            return False
+        return True
 
     def devices(self) -> Mapping[DeviceId, Device]:
         pools = (pool for node in self.nodes for pool in self.scene.snapshot.slices.pools(node))
@@ -54,33 +63,32 @@ def changes(
 ) -> tuple[Change, ...]:
     """Up to three changes, the best first; nothing where no single one helps."""
     by_name = {node_name(node): node for node in nodes}
-    failing = [group for group in groups if group.error]
-    waiting = [group for group in groups if group.requests and not group.error][:_MAX_NODES]
+    waiting = [group for group in groups if group.requests][:_MAX_NODES]
+    stopping = [group for group in groups if group.error]
+    failing = [group for group in stopping if _selector_fails(group)]
+    fitting = [group for group in groups if group.fits][:1]
+    # One node with an error stops the scheduler, so a change has to end all of them.
+    errors = [by_name[group.nodes[0]] for group in stopping]
     if failing:
-        # One node that fails stops the scheduler, so nothing else helps before that is mended.
-        fitting = [group for group in groups if group.fits][:1]
         tried = [by_name[group.nodes[0]] for group in (*fitting, *failing[:_MAX_NODES], *waiting)]
-        failed = [by_name[group.nodes[0]] for group in failing]
-        found = _guarded(_Trial(scene, claims, tried), failed, failing)
+        found = _guarded(_Trial(scene, claims, tried, errors), failing)
     else:
-        found = _changed(_Trial(scene, claims, [by_name[group.nodes[0]] for group in waiting]), waiting)
+        found = _changed(
+            _Trial(scene, claims, [by_name[group.nodes[0]] for group in waiting], errors), waiting
+        )
     return tuple(change for change, _ in zip(found, range(_MAX_CHANGES), strict=False))
 
 
-def _guarded(trial: _Trial, failed: Sequence[Object], groups: Sequence[NodeReport]) -> Iterator[Change]:
+def _selector_fails(group: NodeReport) -> bool:
+    devices = (device for request in group.requests for device in request.devices)
+    return any(blocker.kind is Kind.ERROR for device in devices for blocker in device.blockers)
+
+
+def _guarded(trial: _Trial, groups: Sequence[NodeReport]) -> Iterator[Change]:
     for edit in guards(trial.scene, trial.claims, groups, trial.devices()):
-        snapshot, claims = edit.applied(trial.scene.snapshot, trial.claims)
-        where = trial.fits(snapshot, claims)
-        if where is not None and all(_answers(snapshot, claims, node) for node in failed):
+        where = trial.fits(*edit.applied(trial.scene.snapshot, trial.claims))
+        if where is not None:
             yield edit.change(where)
-
-
-def _answers(snapshot: Snapshot, claims: Sequence[Object], node: Object) -> bool:
-    try:
-        snapshot.allocate(claims, node=node, timeout=_TIMEOUT)
-    except AllocationError:
-        return False
-    return True
 
 
 def _changed(trial: _Trial, groups: Sequence[NodeReport]) -> Iterator[Change]:
@@ -93,8 +101,7 @@ def _changed(trial: _Trial, groups: Sequence[NodeReport]) -> Iterator[Change]:
     for edit in edits(trial.scene, trial.claims, list(wishes(trial.claims, groups, trial.devices()))):
         if edit.part in done:
             continue  # of several ways to change one part, the first that works is enough
-        snapshot, claims = edit.applied(trial.scene.snapshot, trial.claims)
-        where = trial.fits(snapshot, claims)
+        where = trial.fits(*edit.applied(trial.scene.snapshot, trial.claims))
         if where is not None:
             done.add(edit.part)
             yield edit.change(where)

@@ -21,16 +21,24 @@ Object = Mapping[str, Any]
 
 
 def explain_node(
-    scene: Scene, claims: Sequence[Object], node: Object, *, obstacle: str | None = None
+    scene: Scene,
+    claims: Sequence[Object],
+    node: Object,
+    *,
+    obstacle: str | None = None,
+    timeout: float = TIMEOUT,
 ) -> NodeReport:
-    """What the node says to the claims; `obstacle` is what keeps their Pod from it before any device is looked at."""
+    """What the node says to the claims; `obstacle` is what keeps their Pod from it before any device is looked at.
+
+    `timeout` is in seconds.
+    """
     snapshot = scene.snapshot
     pools = snapshot.slices.pools(node)
     wanted = [Claim(claim) for claim in claims]
     fits, error = False, None
     if obstacle is None:
         try:
-            deadline = time.monotonic() + TIMEOUT
+            deadline = time.monotonic() + timeout
             search = Search(
                 wanted, snapshot.classes, node, pools, snapshot.allocated, snapshot.matcher, deadline
             )

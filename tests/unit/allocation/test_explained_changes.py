@@ -136,6 +136,18 @@ def test_a_class_that_fails_is_guarded(gpus: Any) -> None:
     )
 
 
+def test_an_error_that_no_selector_made_is_mended_by_changing_the_wish(world: Any) -> None:
+    world.slice(world.device("a", clique="x"), world.device("b", clique="y"))
+    everything = world.claim(
+        world.request(allocationMode="All"), constraints=[{"matchAttribute": "gpu.nvidia.com/clique"}]
+    )
+    too_many = world.claim(world.request(count=33))
+
+    assert "cannot add device" in world.explain(everything).error
+    assert "request r: ask for 1 instead of all" == _text(world, everything)
+    assert "request r: ask for 2 instead of 33" == _text(world, too_many)
+
+
 def test_where_no_single_change_helps_none_is_named(gpus: Any) -> None:
     claim = gpus.claim(gpus.request("r", "false", "1 > 2"))
 
