@@ -90,14 +90,19 @@ def read_spec(path: Path) -> Mapping[str, Any]:
 def parse(text: str) -> object:
     """What a file's text says, in JSON or YAML; ValueError where it is neither."""
     try:
+        return _json_or_yaml(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _json_or_yaml(text: str) -> object:
+    try:
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError:
         try:
             return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
         except yaml.YAMLError as error:
             raise ValueError(" ".join(str(error).split())) from error
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
 
 
 def is_spec_name(name: str) -> bool:

@@ -261,11 +261,12 @@ class TestOthers:
         bench.client.delete_collection(RESOURCE_SLICES, field_selector=f"spec.nodeName={NODE}")
         bench.wait_for(lambda report: report.writes > 0, after=seen)
         settled = threading.Event()
-        for _ in range(40):
-            if names(bench.slices()) == [f"gpu-{n}" for n in range(200)]:
+        for _ in range(300):
+            before = versions(bench.slices())
+            settled.wait(0.5)
+            if len(before) == 2 and before == versions(bench.slices()):
                 break
-            settled.wait(0.1)
-        before = versions(bench.slices())
+        assert names(bench.slices()) == [f"gpu-{n}" for n in range(200)]
         settled.wait(1.0)
         assert versions(bench.slices()) == before
         assert {pool(item)[1] for item in bench.slices()} == {2}
