@@ -33,7 +33,7 @@ from dra_driver.kubelet import sockets
 from dra_driver.kubelet.pb import dra_v1_pb2, dra_v1_pb2_grpc
 
 _T = TypeVar("_T")
-_SECONDS = 30.0
+_SECONDS = 90.0  # a machine that does something else as well
 _QUICK = Timing(scan=0.05, registration_retry=0.1, pod_retry=0.1, pod_retry_cap=0.5, reconcile=0.5)
 _FLAGS = ("--rescan-seconds=0.2", "--metrics-address=127.0.0.1:0")
 
