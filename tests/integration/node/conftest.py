@@ -109,12 +109,15 @@ class Node:
 
     def begin(self) -> None:
         """Wait for a node as `reset` leaves it."""
+        if not self.plugin.running():
+            self.restart()
         self.ready()
         self.published(4)
         self._log_begin = self.plugin.log.stat().st_size
 
     def reset(self) -> None:
         """Have it as it was before the test, which may have failed at any point."""
+        print(self.log())  # shown for a test that failed
         self.stop_processes()
         self.cluster.server.faults.clear()
         self.simulate("")
