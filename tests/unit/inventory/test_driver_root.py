@@ -1,5 +1,6 @@
 """The fake driver root of a simulated node: what is in it, and what happens to what else is there."""
 
+import ctypes
 import os
 import re
 import shutil
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from dra_driver.cdi.ldcache import parse
 from dra_driver.errors import UnavailableError, UsageError
 from dra_driver.inventory import sysfs
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.faults import faults_file
 from dra_driver.inventory.profile import Profile, load_profile, profile_names
+from dra_driver.inventory.root_entries import Layout
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 MIG = """\
@@ -308,3 +311,67 @@ def test_a_file_system_that_refuses_is_reported_as_such(tmp_path: Path) -> None:
         UnavailableError, match=r"the simulated driver root .* cannot be made: .*Not a directory"
     ):
         make_driver_root(load_profile("t4"), tmp_path / "file" / "root", node_name="n")
+
+
+@pytest.mark.parametrize(
+    ("profile", "directory", "machine"),
+    [
+        ("l4", "x86_64-linux-gnu", 62),
+        ("gb10", "aarch64-linux-gnu", 183),
+        ("gb200-nvl72", "aarch64-linux-gnu", 183),
+    ],
+)
+def test_libraries_are_those_of_the_machines_processor(
+    make: Make, profile: str, directory: str, machine: int
+) -> None:
+    root = make(profile)
+    assert os.listdir(root / "usr/lib") == [directory]
+    libraries = [path for path in (root / "usr/lib" / directory).rglob("*.so*") if not path.is_symlink()]
+    assert {path.read_bytes()[18] for path in libraries} == {machine}
+
+
+def test_no_library_can_be_loaded_by_mistake(make: Make) -> None:
+    library = make() / LIBRARIES / "libcuda.so.580.95.05"
+    with pytest.raises(OSError, match=r"ELF file OS ABI invalid|cannot open shared object file"):
+        ctypes.CDLL(str(library))
+
+
+def test_the_loaders_cache_names_libraries_that_exist(make: Make) -> None:
+    root = make()
+    entries = parse((root / "etc/ld.so.cache").read_bytes()).entries
+    assert {
+        ("libcuda.so.1", f"/{LIBRARIES}/libcuda.so.1"),
+        ("libnvidia-ml.so.1", f"/{LIBRARIES}/libnvidia-ml.so.1"),
+    } <= set(entries)
+    assert [path for _, path in entries if not (root / path.lstrip("/")).is_file()] == []
+
+
+def test_how_the_driver_was_installed_is_a_choice(tmp_path: Path) -> None:
+    found = {}
+    for name, layout in (("plain", Layout()), ("other", Layout(loader_cache=False, cdi_hook=True))):
+        make_driver_root(
+            load_profile("l4"), tmp_path / name, node_name="n", device_nodes=False, layout=layout
+        )
+        paths = ("etc/ld.so.cache", "usr/bin/nvidia-cdi-hook")
+        found[name] = [(tmp_path / name / path).is_file() for path in paths]
+    assert found == {"plain": [True, False], "other": [False, True]}
+
+
+@pytest.mark.root
+def test_gpus_may_be_those_of_a_group(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for _ in range(2):
+        made = make_driver_root(
+            load_profile("l4"), root, node_name="n", device_nodes=True, layout=Layout(device_gid=1234)
+        )
+    found = {name: (root / "dev" / name).lstat() for name in ("nvidia0", "nvidiactl", "nvidia-uvm")}
+    assert {name: (s.st_gid, stat.S_IMODE(s.st_mode)) for name, s in found.items()} == {
+        "nvidia0": (1234, 0o660),
+        "nvidiactl": (1234, 0o660),
+        "nvidia-uvm": (0, 0o666),
+    }
+    assert made
+
+
+def test_the_caller_is_told_whether_there_are_device_nodes(tmp_path: Path) -> None:
+    assert not make_driver_root(load_profile("l4"), tmp_path / "root", node_name="n", device_nodes=False)

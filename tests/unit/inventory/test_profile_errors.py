@@ -74,6 +74,7 @@ BAD = {
     "driver version": ("580.95.05", "580/95", 2, "driver.version: expected a version such as 580.95.05"),
     "driver version as a path": ("580.95.05", "../x", 2, "driver.version: expected a version"),
     "CUDA version": ("13.0", "13", 2, "driver.cuda: expected a CUDA version such as 13.0, found '13'"),
+    "processor": ("cuda: 13.0", "cuda: 13.0, machine: arm64", 2, "driver.machine: expected one of x86_64, aarch64"),
     "PCI address": ("{pci: 0000:31:00.0}", "{pci: 31:00.0}", 8, "expected a PCI address such as 0000:65:00.0, found '31"),
     "PCI address twice": ("0000:31:00.0", "0000:17:00.0", 8, "found 0000:17:00.0 again, which gpus[0] has"),
     "PCI address twice in two notations": ("0000:31:00.0", "00000000:17:00.0", 8, "a PCI address of its own"),
