@@ -52,6 +52,19 @@ def test_a_constant_that_no_device_meets_is_answered_with_one_that_works(
     assert gpus.devices(gpus.claim(gpus.request("gpu", change.after)))
 
 
+def test_of_versions_the_newest_that_is_old_enough_is_proposed(world: Any) -> None:
+    devices = [world.device(name) for name in ("a", "b")]
+    for device, version in zip(devices, ("8.0.0", "8.9.0"), strict=True):
+        device["attributes"]["cc"] = {"version": version}
+    world.slice(*devices)
+    expression = f"{GPU}.cc.compareTo(semver('9.0.0')) >= 0"
+
+    change = _first(world, world.claim(world.request("gpu", expression)))
+
+    assert change is not None
+    assert expression.replace("9.0.0", "8.9.0") == change.after
+
+
 def test_another_claim_would_have_to_go(gpus: Any) -> None:
     gpus.take("a")
     gpus.take("b")
