@@ -1,12 +1,12 @@
 """Comparisons in selectors, as people write them: a value of the device, an operator, a constant."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from dra_driver.cel import ast
 from dra_driver.cel.errors import EvaluationError
+from dra_driver.cel.library import regex
 from dra_driver.cel.library.quantity import Quantity
 from dra_driver.cel.library.semver import Semver
 from dra_driver.lint.devices import KnownDevice, Name
@@ -27,13 +27,14 @@ _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
     "contains": lambda value, part: part in value,
     "startsWith": str.startswith,
     "endsWith": str.endswith,
+    "matches": lambda value, pattern: regex.compiled(pattern).search(value) is not None,
 }
 _WRAPPERS = {"lowerAscii": str.lower, "upperAscii": str.upper}
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`value operator constant`; for texts the operator may also be contains, startsWith, endsWith or in."""
+    """`value operator constant`; for texts the operator may also be contains, startsWith, endsWith, matches or in."""
 
     read: Read
     operator: str
@@ -146,18 +147,25 @@ def _between(
 
 
 def _text_test(expression: Expression, node: ast.Call) -> Comparison | None:
-    """`x.contains("H100")`, also x.lowerAscii()..., and x.matches(...) of a text without patterns."""
+    """`x.contains("H100")`, also `x.lowerAscii()...`, and `x.matches("...")`."""
     if node.target is None or len(node.args) != 1:
         return None
     read, fold = _value(expression, node.target)
     text = expression.constant(node.args[0])
     if read is None or text is None:
         return None
-    if node.function in _TEXT_TESTS:
+    if node.function in _TEXT_TESTS and not (node.function == "matches" and not _is_pattern(text)):
         return Comparison(read, node.function, text, node, fold)
-    if node.function == "matches" and re.escape(text).replace("\\ ", " ").replace("\\-", "-") == text:
-        return Comparison(read, "contains", text, node, fold)
     return None
+
+
+def _is_pattern(text: str) -> bool:
+    """Whether the text is a regular expression; the compiler has looked at literals only."""
+    try:
+        regex.compiled(text)
+    except EvaluationError:
+        return False
+    return True
 
 
 def _membership(expression: Expression, node: ast.Call) -> Comparison | None:

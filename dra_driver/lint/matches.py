@@ -4,6 +4,7 @@ They are tried on the devices of the linted slices, else on every known model of
 expression that a new model could meet is a warning, not an error.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -141,15 +142,20 @@ def _alternative(comparison: Comparison, devices: Sequence[KnownDevice]) -> tupl
         return _extreme(comparison, values), True
     texts = sorted(values)
     wanted = comparison.constant if isinstance(comparison.constant, tuple) else (comparison.constant,)
-    for text in wanted:
+    for text in (_plainest(str(text)) for text in wanted):
         folded = {value.lower(): value for value in reversed(texts)}
-        inside = [value for value in texts if str(text).lower() in value.lower()]
-        close = inside or [folded[t] for t in get_close_matches(str(text).lower(), list(folded), 1, 0.7)]
+        inside = [value for value in texts if text.lower() in value.lower()]
+        close = inside or [folded[t] for t in get_close_matches(text.lower(), list(folded), 1, 0.7)]
         if close:
             return f'the nearest {comparison.read.name} is "{close[0]}"', True
     if len(texts) <= _FEW * 3:
         return f"{comparison.read.name} is one of {', '.join(texts)}", len(texts) <= _FEW
     return f"{comparison.read.name} is none of the {len(texts)} that are known", False
+
+
+def _plainest(pattern: str) -> str:
+    """A text as it is; of a regular expression, the longest part without special characters."""
+    return max(re.split(r"[^\w .:+/-]+|\.[*+?]", pattern), key=len)
 
 
 def _extreme(comparison: Comparison, values: Mapping[Any, KnownDevice]) -> str:

@@ -140,6 +140,60 @@ def test_objects_of_any_shape_are_answered_and_fixing_them_is_idempotent(objects
     assert once == twice
 
 
+ATOMS = [
+    'device.attributes["gpu.nvidia.com"].productName', 'device.capacity["gpu.nvidia.com"].memory', "device.driver",
+    'device.attributes["gpu.nvidia.com"].uuid', 'device.attributes["gpu.nvidia.com"].driverVersion', "device.attributes",
+    'device.attributes["gpu.nvidia.com"]', 'device.attributes["x"]["y"]', 'device.attributes["gpu.nvidia.com"].?numa',
+    'device.attributes["gpu.nvidia.com"].migCapable', '"a"', '"("', "1", "1.5", "true", "null", "[]", '["a", "b"]', "{}",
+    'quantity("1Gi")', 'quantity("1GB")', 'semver("1.2.3")', 'semver("1.2")', 'semver("1", true)', "device", "x", "b'a'",
+    "duration('1s')", "optional.none()", "1u",
+]  # fmt: skip
+EXPRESSIONS = st.recursive(
+    st.sampled_from(ATOMS),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["&&", "||", "==", "!=", ">=", "<", "in", "+"]), inner).map(
+            lambda parts: f"({' '.join(parts)})"
+        ),
+        st.tuples(
+            inner,
+            st.sampled_from(
+                [
+                    "compareTo",
+                    "isLessThan",
+                    "isGreaterThan",
+                    "contains",
+                    "startsWith",
+                    "matches",
+                    "orValue",
+                    "add",
+                ]
+            ),
+            inner,
+        ).map(lambda parts: f"{parts[0]}.{parts[1]}({parts[2]})"),
+        st.tuples(inner, st.sampled_from(["memory", "productName", "lowerAscii()", "?x", "profile"])).map(
+            ".".join
+        ),
+        inner.map("!{}".format),
+        inner.map("has({}.x)".format),
+        st.tuples(inner, inner).map(lambda parts: f"cel.bind(x, {parts[0]}, {parts[1]})"),
+        st.tuples(inner, inner).map(lambda parts: f"{parts[0]}.exists(x, {parts[1]})"),
+        st.tuples(inner, inner, inner).map(lambda parts: f"({parts[0]} ? {parts[1]} : {parts[2]})"),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(EXPRESSIONS, min_size=1, max_size=3))
+def test_expressions_of_any_form_are_answered_and_fixing_them_is_idempotent(expressions: list[str]) -> None:
+    data = claims(expressions).encode()
+
+    once, findings, _ = fix({"f": data})
+
+    assert {finding.code for finding in findings} <= CODES
+    assert once == fix(once)[0]
+
+
 REQUESTS = st.fixed_dictionaries(
     {"name": st.sampled_from(["a", "b"])},
     optional={

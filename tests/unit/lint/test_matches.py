@@ -18,6 +18,7 @@ NEVER = {
     f'{MEMORY}.compareTo(quantity("1Ti")) >= 0': "the largest memory is 189471Mi (185.0Gi), of NVIDIA GB200",
     f'{MEMORY}.isLessThan(quantity("1Gi"))': "the smallest memory is 15Gi, of Tesla T4",
     f'{GPU}.cudaComputeCapability.compareTo(semver("99.0.0")) >= 0': "the largest cudaComputeCapability is 12.1.0",
+    f'{GPU}.productName.matches("^.*a100.*$")': 'the nearest productName is "NVIDIA A100 80GB PCIe"',
     f'{GPU}.type == "mig"': "type is one of gpu",
     f'{GPU}.migMode == "enabled"': "migMode is one of disabled",
     f'{GPU}.productName.contains("L40S") && {MEMORY}.isGreaterThan(quantity("60Gi"))': (
