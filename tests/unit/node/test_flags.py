@@ -38,6 +38,20 @@ def test_flags_of_the_official_driver_are_understood(flag: str) -> None:
     assert "/given" in {str(value) for value in given}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "environment", "path"),
+    [
+        ([], {}, None),
+        (["--nvidia-cdi-hook-path=/opt/hook"], {"NVIDIA_CDI_HOOK_PATH": "/usr/bin/hook"}, "/opt/hook"),
+        ([], {"NVIDIA_CDI_HOOK_PATH": "/usr/bin/hook"}, "/usr/bin/hook"),
+    ],
+)
+def test_the_hook_program_is_looked_for_unless_its_path_is_given(
+    arguments: list[str], environment: dict[str, str], path: str | None
+) -> None:
+    assert path == parse(["--node-name=a", *arguments], environment).nvidia_cdi_hook_path
+
+
 @pytest.mark.parametrize("address", [":8080", "127.0.0.1:0", "[::1]:8080", "localhost:65535"])
 def test_addresses_to_listen_on(address: str) -> None:
     assert address == parse(["--node-name=a", "--http-endpoint", address], {}).metrics_address
@@ -76,6 +90,11 @@ def test_the_command_line_wins_over_the_environment_and_empty_means_unset() -> N
             ["--node-name", "a", "--healthcheck-port", "70000"],
             {},
             "--healthcheck-port: '70000' must be a number",
+        ),
+        (
+            ["--node-name", "a", "--nvidia-cdi-hook-path", "hook"],
+            {},
+            "-hook-path: 'hook' must be an absolute path",
         ),
         (["--node-name", "Node_1"], {}, "--node-name: 'Node_1' is no name that a Node can have"),
         (["--node-name", "a", "--pool-name", "a//gpu"], {}, "--pool-name: 'a//gpu' must be DNS subdomains"),
