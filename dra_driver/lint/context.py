@@ -108,15 +108,17 @@ class Context:
     ) -> Finding:
         """A finding on the field at `path`, or on the character at the offset `at`.
 
-        A None among the edits means that one of them could not be made: then there are none.
+        A None among the edits means that one of them could not be made: then there are none. Only errors are
+        edited: what the API server takes and the scheduler can evaluate is never changed.
         """
         node = manifest.key(path)
         line, column = (node.line, node.column) if at is None else self._place(manifest.file, at)
-        made = tuple(edits)
+        severity = severity or rule.severity
+        made = tuple(edits) if severity == "error" else ()
         whole = tuple(edit for edit in made if edit is not None)
         return Finding(
             rule.code,
-            severity or rule.severity,
+            severity,
             manifest.file.name,
             line,
             column,
