@@ -6,12 +6,13 @@ Exit codes: 0 nothing, or only information; 1 errors or warnings; 2 a file canno
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from dra_driver.cli.sources import STDIN, read_sources
 from dra_driver.cli.table import table
 from dra_driver.errors import UsageError
 from dra_driver.files import write_atomic
@@ -20,20 +21,18 @@ from dra_driver.lint.nodes import MAX_BYTES, read
 from dra_driver.resource.conversion import VERSIONS, convert, is_convertible
 
 FORMATS = ("table", "lines", "json", "yaml")
-_STDIN = "-"
-_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 
 def run(files: Sequence[str], *, output: str | None, fixing: bool, version: str | None) -> int:
     """Lint, fix or convert; the exit code."""
     if output not in {None, *FORMATS}:
         raise UsageError(f"there is no output format {output}: expected one of {', '.join(FORMATS)}")
-    sources = dict(_sources(files))
+    sources = dict(read_sources(files, MAX_BYTES))
     if version is not None:
         return _convert(sources, version, output)
     if not fixing:
         findings = lint(sources.items())
-    elif _STDIN in sources:
+    elif STDIN in sources:
         raise UsageError("--fix changes files, and cannot change standard input")
     else:
         findings = _fix(sources)
@@ -41,33 +40,6 @@ def run(files: Sequence[str], *, output: str | None, fixing: bool, version: str 
     if any(finding.code == UNREADABLE for finding in findings):
         return 2
     return int(any(finding.severity != "info" for finding in findings))
-
-
-def _sources(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Names and contents; of a directory, all YAML and JSON files below it."""
-    for name in files:
-        if name == _STDIN:
-            yield _STDIN, sys.stdin.buffer.read(MAX_BYTES + 1)
-            continue
-        path = Path(name)
-        if not path.is_dir():
-            yield name, _content(path)
-            continue
-        found = sorted(inner for inner in path.rglob("*") if inner.suffix in _SUFFIXES and inner.is_file())
-        if not found:
-            raise UsageError(f"there are no YAML or JSON files in {name}")
-        for inner in found:
-            yield str(inner), _content(inner)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise UsageError(f"{path} does not exist") from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _fix(sources: dict[str, bytes]) -> list[Finding]:

@@ -5,14 +5,13 @@ meant to read (aliases that grow without bound, deep nesting, undue size) is ref
 """
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
 
 from dra_driver.cli.core_objects import core_object, name_in
+from dra_driver.cli.sources import read_sources
 from dra_driver.errors import UsageError
 from dra_driver.resource.conversion import convert, is_convertible
 from dra_driver.resource.validation import validate
@@ -22,8 +21,6 @@ from dra_driver.yamlevents import text_of
 MAX_BYTES = 64 << 20  # a dump of the slices of some 2,000 nodes
 _MAX_NODES = 8_000_000  # values of a document, aliases counted as often as they are used
 _MAX_DEPTH = 64
-_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-_STDIN = "-"
 _KINDS = frozenset({"ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate"})
 _SHOWN_PROBLEMS = 3
 
@@ -45,38 +42,12 @@ def read_objects(names: Sequence[str]) -> list[Object]:
     UsageError names the file and what is wrong in it.
     """
     found = []
-    for source, data in _sources(names):
+    for source, data in read_sources(names, MAX_BYTES, stdin_name="standard input"):
         for document in _documents(data, source):
             obj = _checked(document, source)
             if obj is not None:
                 found.append(obj)
     return found
-
-
-def _sources(names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    for name in names:
-        if name == _STDIN:
-            yield "standard input", sys.stdin.buffer.read(MAX_BYTES + 1)
-            continue
-        path = Path(name)
-        if not path.is_dir():
-            yield name, _content(path)
-            continue
-        found = sorted(inner for inner in path.rglob("*") if inner.suffix in _SUFFIXES and inner.is_file())
-        if not found:
-            raise UsageError(f"there are no YAML or JSON files in {name}")
-        for inner in found:
-            yield str(inner), _content(inner)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise UsageError(f"{path} does not exist") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _documents(data: bytes, source: str) -> Iterator[Any]:
