@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dra_driver.errors import HardwareError
-from dra_driver.inventory.model import Gpu, Problem
+from dra_driver.inventory.model import Gpu, Problem, pci_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,4 @@ def _gone(gpu: Gpu) -> str:
 
 
 def _ordered(gpus: Mapping[str, Gpu]) -> tuple[Gpu, ...]:
-    return tuple(sorted(gpus.values(), key=lambda gpu: _sort_key(gpu.pci_address)))
-
-
-def _sort_key(address: str) -> tuple[int, str]:
-    domain, _, rest = address.partition(":")
-    return int(domain, 16), rest
+    return tuple(sorted(gpus.values(), key=lambda gpu: pci_order(gpu.pci_address)))

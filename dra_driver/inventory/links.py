@@ -24,11 +24,6 @@ def read_pci_address(value: Value) -> str:
     return f"{int(domain, 16):04x}:{bus}:{device}.{function}".lower()
 
 
-def pci_order(address: str) -> tuple[int, ...]:
-    """A sort key: NVML's order of GPUs, by number and not by text, since domains differ in length."""
-    return tuple(int(part, 16) for part in re.split("[:.]", address))
-
-
 def read_links(groups: Value | None, gpus: list[str]) -> dict[str, tuple[NvLink, ...] | None]:
     """The links of each GPU of `gpus` (PCI addresses): () where it is in no group, None where unreadable."""
     remotes: dict[str, list[tuple[RemoteType, str | None]]] = {gpu: [] for gpu in gpus}

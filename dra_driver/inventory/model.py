@@ -5,6 +5,7 @@ Sizes are bytes. PCI addresses are lower case with at least four digits of domai
 "10000:01:00.0"), as sysfs names its directories, whatever NVML's own notation is.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -129,3 +130,8 @@ class Inventory:
     def gpu(self, uuid: str) -> Gpu | None:
         """The GPU of this UUID."""
         return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
+
+
+def pci_order(address: str) -> tuple[int, ...]:
+    """A sort key: NVML's order of GPUs, by number and not by text, since domains differ in length."""
+    return tuple(int(part, 16) for part in re.split("[:.]", address))

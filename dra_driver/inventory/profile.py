@@ -27,9 +27,9 @@ from pathlib import Path
 from dra_driver.errors import UsageError
 from dra_driver.inventory import document
 from dra_driver.inventory.gpu_reader import GpuReader
-from dra_driver.inventory.links import pci_order, read_links
+from dra_driver.inventory.links import read_links
 from dra_driver.inventory.mig_table import MigTable, read_table, read_unverified
-from dra_driver.inventory.model import Gpu, Mig, RemoteType
+from dra_driver.inventory.model import Gpu, Mig, RemoteType, pci_order
 
 MAX_GPUS = 64  # as many render nodes as the kernel numbers, /dev/dri/renderD128 to D191
 _NAMESPACE = uuid.UUID(
