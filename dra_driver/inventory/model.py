@@ -77,6 +77,7 @@ class Mig:
     pending: bool  # the mode after the next reset
     profiles: tuple[MigProfile, ...] = ()  # empty where the driver does not list them
     devices: tuple[MigDevice, ...] = ()
+    switchable: bool = False  # the mode can be changed without a reset
 
 
 @dataclass(frozen=True, slots=True)
