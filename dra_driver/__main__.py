@@ -1,7 +1,7 @@
 """`python -m dra_driver`, and the command `dra-driver`.
 
-The node plugin is dispatched before anything of the command line is imported: it runs on every node, and needs
-neither typer nor rich.
+The processes are dispatched before anything of the command line is imported: the node plugin runs on every node, and
+needs neither typer nor rich.
 """
 
 import sys
@@ -12,6 +12,10 @@ def main() -> int:
         from dra_driver.node.main import main as run_node_plugin
 
         return run_node_plugin(sys.argv[2:])
+    if sys.argv[1:2] == ["controller"]:
+        from dra_driver.controller.main import main as run_controller
+
+        return run_controller(sys.argv[2:])
     from dra_driver.cli.main import main as run_command
 
     return run_command(sys.argv[1:])

@@ -69,6 +69,14 @@ def kubelet_plugin(context: typer.Context) -> None:
     raise typer.Exit(run_node_plugin(context.args))
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def controller(context: typer.Context) -> None:
+    """Run the controller; see `dra-driver controller --help` for its flags."""
+    from dra_driver.controller.main import main as run_controller
+
+    raise typer.Exit(run_controller(context.args))
+
+
 @app.command()
 def lint(
     files: Annotated[

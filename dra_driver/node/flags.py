@@ -1,19 +1,15 @@
 """Flags and environment of the node plugin.
 
-Each flag can be given as an environment variable of the same name in capitals; the command line wins. Names
-that the official driver uses for the same thing are accepted too, so that its manifests need no edits.
-argparse rather than typer: the node plugin starts on every node, and typer costs it a fifth of a second.
+Names that the official driver uses for the same thing are accepted too, so that its manifests need no edits.
 """
 
-import argparse
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, NoReturn
 
 from dra_driver.errors import UsageError
+from dra_driver.process.flags import LOGGING, Flag, Values, read
 from dra_driver.resource import names
 from dra_driver.resource.limits import MAX_DRIVER_NAME, MAX_POOL_NAME
 
@@ -55,15 +51,6 @@ class Settings:
     def plugin_dir(self) -> Path:
         """Our directory under the kubelet's: sockets, records, lock."""
         return self.kubelet_plugins_dir / self.driver_name
-
-
-class Flag(NamedTuple):
-    name: str
-    default: str | None
-    help: str
-    aliases: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()  # of the official driver, beside our own
-    choices: tuple[str, ...] | None = None
 
 
 FLAGS = (
@@ -122,8 +109,7 @@ FLAGS = (
     ),
     Flag("healthcheck-port", "-1", "TCP port of the gRPC health service; 0: any, -1: not served"),
     Flag("rescan-seconds", "10", "how often the hardware is looked at"),
-    Flag("log-format", "text", "text or json", choices=("text", "json")),
-    Flag("log-level", "info", "debug, info, warning or error", choices=("debug", "info", "warning", "error")),
+    *LOGGING,
 )
 
 
@@ -132,119 +118,56 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] | None = None
 
     `--help` prints and exits, as argparse does.
     """
-    environment = os.environ if environment is None else environment
-    parser = _parser()
-    given = vars(parser.parse_args(arguments))
-    values: dict[str, str | None] = {}
-    for flag in FLAGS:
-        key = flag.name.replace("-", "_")
-        value, origin = given[key], f"--{flag.name}"
-        if value is None:
-            variable = next((v for v in (key.upper(), *flag.variables) if environment.get(v)), None)
-            value, origin = (environment[variable], variable) if variable else (flag.default, origin)
-        if flag.choices and value not in flag.choices:
-            msg = f"{origin}: {value!r} is none of {', '.join(flag.choices)}"
-            raise UsageError(msg)
-        values[key] = value
+    values = read(
+        FLAGS,
+        arguments,
+        environment,
+        command="kubelet-plugin",
+        description="Discover the GPUs of this node, publish them, and prepare the claims allocated here.",
+    )
     return _settings(values)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="dra-driver kubelet-plugin",
-        description="Discover the GPUs of this node, publish them, and prepare the claims allocated here.",
-        epilog="Each flag can be given as an environment variable in capitals: --node-name as NODE_NAME.",
-        allow_abbrev=False,
-    )
-    for flag in FLAGS:
-        default = f" (default {flag.default})" if flag.default else ""
-        parser.add_argument(
-            *(f"--{name}" for name in (flag.name, *flag.aliases)),
-            dest=flag.name.replace("-", "_"),
-            metavar="VALUE",
-            help=flag.help.replace("%", "%%") + default,
-        )
-    return parser
-
-
-def _settings(values: Mapping[str, str | None]) -> Settings:
-    def text(key: str) -> str:
-        value = values[key]
-        if not value:
-            msg = f"--{key.replace('_', '-')} (or {key.upper()}) is required and has no default"
-            raise UsageError(msg)
-        return value
-
-    def directory(key: str) -> Path:
-        path = Path(text(key))
-        if not path.is_absolute():
-            msg = f"--{key.replace('_', '-')}: {str(path)!r} must be an absolute path"
-            raise UsageError(msg)
-        return path
-
-    driver_name = text("driver_name")
+def _settings(values: Values) -> Settings:
+    driver_name = values.text("driver_name")
     if names.subdomain(driver_name) or len(driver_name) > MAX_DRIVER_NAME:
         msg = (
             f"--driver-name: {driver_name!r} must be a DNS subdomain of at most {MAX_DRIVER_NAME} characters,"
             " such as gpu.nvidia.com"
         )
         raise UsageError(msg)
-    node_name = text("node_name")
+    node_name = values.text("node_name")
     if names.subdomain(node_name):
         msg = f"--node-name: {node_name!r} is no name that a Node can have; it is that of `kubectl get nodes`"
         raise UsageError(msg)
-    pool_name = values["pool_name"] or None
+    pool_name = values["pool_name"]
     if pool_name is not None and any(names.pool_name("", pool_name)):
         msg = f"--pool-name: {pool_name!r} must be DNS subdomains with slashes between, such as node-1/gpu"
         raise UsageError(msg)
-    metrics_address = values["metrics_address"] or None
-    if metrics_address is not None and not _is_address(metrics_address):
-        msg = f"--metrics-address: {metrics_address!r} is not host:port, such as 127.0.0.1:8080 or :8080"
-        raise UsageError(msg)
-    backend = text("backend")
+    backend = values.text("backend")
     if backend != "nvml" and not (backend.startswith("simulated:") and backend != "simulated:"):
         msg = f"--backend: {backend!r} is neither nvml nor simulated:PROFILE"
         raise UsageError(msg)
     return Settings(
         driver_name=driver_name,
         node_name=node_name,
-        kubeconfig=Path(text("kubeconfig")) if values["kubeconfig"] else None,
-        kubelet_plugins_dir=directory("kubelet_plugins_dir"),
-        kubelet_registry_dir=directory("kubelet_registry_dir"),
-        cdi_dir=directory("cdi_dir"),
-        driver_root=PurePosixPath(directory("driver_root")) if values["driver_root"] else None,
-        container_driver_root=directory("container_driver_root") if values["container_driver_root"] else None,
-        host_root=directory("host_root"),
-        nvidia_cdi_hook_path=str(directory("nvidia_cdi_hook_path"))
+        kubeconfig=values.path("kubeconfig"),
+        kubelet_plugins_dir=values.directory("kubelet_plugins_dir"),
+        kubelet_registry_dir=values.directory("kubelet_registry_dir"),
+        cdi_dir=values.directory("cdi_dir"),
+        driver_root=PurePosixPath(values.directory("driver_root")) if values["driver_root"] else None,
+        container_driver_root=values.directory("container_driver_root")
+        if values["container_driver_root"]
+        else None,
+        host_root=values.directory("host_root"),
+        nvidia_cdi_hook_path=str(values.directory("nvidia_cdi_hook_path"))
         if values["nvidia_cdi_hook_path"]
         else None,
         backend=backend,
         pool_name=pool_name,
-        metrics_address=metrics_address,
-        healthcheck_port=int(_number("healthcheck_port", text("healthcheck_port"), -1, 65535)),
-        rescan_seconds=_number("rescan_seconds", text("rescan_seconds"), 0.1, 3600),
-        log_format=text("log_format"),
-        log_level=text("log_level"),
+        metrics_address=values.address("metrics_address"),
+        healthcheck_port=int(values.number("healthcheck_port", -1, 65535)),
+        rescan_seconds=values.number("rescan_seconds", 0.1, 3600),
+        log_format=values.text("log_format"),
+        log_level=values.text("log_level"),
     )
-
-
-def _number(key: str, text: str, low: float, high: float) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not low <= value <= high:
-        msg = f"--{key.replace('_', '-')}: {text!r} must be a number from {low:g} to {high:g}"
-        raise UsageError(msg)
-    return value
-
-
-def _is_address(text: str) -> bool:
-    host, colon, port = text.rpartition(":")
-    whole_host = ":" not in host or (host.startswith("[") and host.endswith("]"))
-    return bool(colon) and whole_host and port.isascii() and port.isdigit() and int(port) <= 65535

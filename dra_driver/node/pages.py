@@ -11,8 +11,9 @@ from prometheus_client import Metric
 from dra_driver import errors
 from dra_driver.devices.model import NoteReason
 from dra_driver.kubelet.dra import PREPARE, UNPREPARE
-from dra_driver.node.flags import FLAGS, Flag
+from dra_driver.node.flags import FLAGS
 from dra_driver.node.metrics import Metrics, NodeState
+from dra_driver.process.pages import flag_table, made, metric_table
 
 _FLAGS_INTRODUCTION = """\
 `dra-driver kubelet-plugin` is told everything by flags. Each can be given as an environment variable instead; the
@@ -33,39 +34,27 @@ def render_flags() -> str:
     """`docs/reference/flags.md`."""
     return "\n".join(
         [
-            _made("flags"),
+            made("dra_driver/node/flags.py"),
             "# Flags and environment of the node plugin",
             "",
             _FLAGS_INTRODUCTION,
             "",
-            "| flag | variable | default | meaning | also accepted |",
-            "|---|---|---|---|---|",
-            *(_flag_row(flag) for flag in FLAGS),
+            *flag_table(FLAGS),
             "",
         ]
     )
 
 
-def _flag_row(flag: Flag) -> str:
-    variable = flag.name.replace("-", "_").upper()
-    default = f"`{flag.default}`" if flag.default is not None else ""
-    also = [*(f"--{alias}" for alias in flag.aliases), *flag.variables]
-    return f"| `--{flag.name}` | `{variable}` | {default} | {flag.help} | {_codes(also)} |"
-
-
 def render_metrics() -> str:
     """`docs/reference/metrics.md`."""
-    families = sorted(_families(), key=lambda family: family.name)
     return "\n".join(
         [
-            _made("metrics"),
+            made("dra_driver/node/metrics.py"),
             "# Metrics of the node plugin",
             "",
             _METRICS_INTRODUCTION,
             "",
-            "| name | type | labels | meaning |",
-            "|---|---|---|---|",
-            *(_metric_row(family) for family in families),
+            *metric_table(_families()),
             "",
         ]
     )
@@ -95,22 +84,3 @@ def _state() -> NodeState:
         slices_synced=True,
         notes={reason.value: 0 for reason in NoteReason},
     )
-
-
-def _metric_row(family: Metric) -> str:
-    name = f"{family.name}_total" if family.type == "counter" else family.name
-    labels: dict[str, list[str]] = {}
-    for sample in family.samples:
-        for label, value in sample.labels.items():
-            if label != "le" and value not in labels.setdefault(label, []):
-                labels[label].append(value)
-    shown = "; ".join(f"`{label}`: {_codes(sorted(values))}" for label, values in labels.items())
-    return f"| `{name}` | {family.type} | {shown} | {family.documentation} |"
-
-
-def _made(source: str) -> str:
-    return f"<!-- made from dra_driver/node/{source}.py by `make generate`; do not edit -->"
-
-
-def _codes(texts: Iterable[str]) -> str:
-    return ", ".join(f"`{text}`" for text in texts)

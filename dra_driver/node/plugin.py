@@ -40,13 +40,13 @@ from dra_driver.node.flags import Settings
 from dra_driver.node.hardware import Hardware
 from dra_driver.node.machine import open_machine
 from dra_driver.node.metrics import Metrics, NodeState
-from dra_driver.node.probes import ProbeServer
 from dra_driver.prepare.claim import ClaimRef
 from dra_driver.prepare.engine import Engine
 from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.record import PreparedDevice
 from dra_driver.prepare.records import RecordStore, read_boot_id
 from dra_driver.prepare.restore import RestoreReport
+from dra_driver.process.probes import ProbeServer
 from dra_driver.slices.publisher import Publisher
 
 log = structlog.get_logger(__name__)

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from dra_driver.errors import UnavailableError
-from dra_driver.node.probes import ProbeServer
+from dra_driver.process.probes import ProbeServer
 
 needs_ipv6 = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 

@@ -2,7 +2,7 @@ import json
 import subprocess
 import sys
 
-_PRELUDE = "import structlog; from dra_driver.node import logs; logs.configure({!r}, 'info', node='n')\nlog = structlog.get_logger()\n"
+_PRELUDE = "import structlog; from dra_driver.process import logs; logs.configure({!r}, 'info', node='n')\nlog = structlog.get_logger()\n"
 
 
 def _run(format_: str, code: str, **options: object) -> "subprocess.CompletedProcess[str]":
