@@ -94,7 +94,7 @@ class DriverFiles:
         driver, host = self._looks[0], self._looks[-1]
         hook = self._found.hook
         return all(driver.is_same(directory) for directory in self._found.directories) and (
-            hook is None or host.is_same_file(hook.real)
+            hook is None or all(host.is_same_file(file) for file in hook.files)
         )
 
     def _find(self, looks: tuple[Look, ...], kernel_version: str | None) -> Found:

@@ -2,9 +2,12 @@
 
 Hooks run on the host before the container's root is entered, so the program must be the host's; the driver image has
 none of its own. Its commands grew over the releases of NVIDIA's toolkit, and one that it does not know makes every
-container fail. So it is asked first, without being run: the name of a command stands in the program as text.
+container fail. So it is asked first, without being run: the name of a command stands in the program as text. Where
+the GPU Operator installs the toolkit, the program is a wrapper of the one beside it that ends in `.real`, so that one is
+asked; a spec has the wrapper, which sets the PATH that the program needs there.
 """
 
+import os
 from dataclasses import dataclass
 
 import structlog
@@ -16,6 +19,7 @@ log = structlog.get_logger(__name__)
 
 # The toolkit's package, and the GPU Operator's copy of it.
 PLACES = ("/usr/bin/nvidia-cdi-hook", "/usr/local/nvidia/toolkit/nvidia-cdi-hook")
+_WRAPPED = ".real"
 _NEEDED = ("create-symlinks", "update-ldcache")
 _WELCOME = ("enable-cuda-compat", "disable-device-node-modification")
 _CHUNK = 1 << 20
@@ -26,7 +30,9 @@ class HookProgram:
     """The program at `path` on the host, and which of the commands that we use it has."""
 
     path: str
-    real: str  # with all links followed
+    files: tuple[
+        str, ...
+    ]  # that this was read from, under the root that was looked at, with all links followed
     commands: frozenset[str]
 
     def hook(self, command: str, *arguments: str) -> Hook:
@@ -40,16 +46,22 @@ def find_hook(look: Look, path: str | None) -> HookProgram | None:
         real = look.content(place)
         if real is None:
             continue
+        wrapped = look.content(f"{real}{_WRAPPED}")
+        files = (real,) if wrapped is None else (real, wrapped)
         try:
-            commands = _commands(look.local_path(real))
+            is_program = all(os.stat(look.local_path(file)).st_mode & 0o111 for file in files)  # noqa: PTH116 - paths are strings here
+            commands = _commands(look.local_path(files[-1]))
         except OSError as error:
             log.warning("hook program cannot be read", path=place, err=error.strerror)
             continue
-        if commands.issuperset(_NEEDED):
-            return HookProgram(place, real, commands)
-        log.warning("hook program is too old", path=place, lacks=sorted(set(_NEEDED) - commands))
+        if not is_program:
+            log.warning("hook program cannot be run: its mode does not allow it", path=place)
+        elif commands.issuperset(_NEEDED):
+            return HookProgram(look.host_path(place), files, commands)
+        else:
+            log.warning("hook program is too old", path=place, lacks=sorted(set(_NEEDED) - commands))
     if path:
-        log.warning("hook program is not there; going on without hooks", path=path)
+        log.warning("no hook program to use; going on without hooks", path=path)
     return None
 
 

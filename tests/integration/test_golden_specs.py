@@ -307,7 +307,7 @@ def test_with_the_hook_program_libraries_are_mounted_once_and_links_are_its_work
         "update-ldcache",
         "disable-device-node-modification",
     ]
-    assert {hook["path"] for hook in prepared.common["hooks"]} == {"/usr/bin/nvidia-cdi-hook"}
+    assert {hook["path"] for hook in prepared.common["hooks"]} == {f"{prepared.root}/usr/bin/nvidia-cdi-hook"}
 
 
 def test_a_mig_device_opens_its_own_instances_of_its_gpu(mig: Profile, tmp_path: Path) -> None:

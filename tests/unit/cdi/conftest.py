@@ -65,6 +65,12 @@ class DriverRoot:
         file.write_bytes(content)
         return file
 
+    def add_hook(self) -> Path:
+        """NVIDIA's program for hooks, on the host, as the oldest toolkit that is of use has it."""
+        file = self.add_file("/usr/bin/nvidia-cdi-hook", b"create-symlinks update-ldcache", host=True)
+        file.chmod(0o755)
+        return file
+
     def root(self, nodes: NodeCheck = PLACEHOLDERS) -> Root:
         return Root(self.host, self.local, nodes)
 

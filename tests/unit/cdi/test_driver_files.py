@@ -170,9 +170,7 @@ def test_the_same_object_is_given_while_nothing_changes(finder: Finder) -> None:
 CHANGES: dict[str, Callable[[Any], object]] = {
     "a library appears": lambda driver: driver.add_library("libnvcuvid", "libnvcuvid.so.1"),
     "a library goes": lambda driver: (driver.local / driver.libraries / "libnvidia-x.so.580.95.05").unlink(),
-    "a hook program appears": lambda driver: driver.add_file(
-        "/usr/bin/nvidia-cdi-hook", b"create-symlinks update-ldcache", host=True
-    ),
+    "a hook program appears": lambda driver: driver.add_hook(),
     "a Vulkan file appears": lambda driver: driver.add_file("/etc/vulkan/icd.d/nvidia_icd.json"),
 }
 
@@ -225,7 +223,7 @@ def test_a_reload_of_the_driver_is_noticed_at_once(driver: Any, finder: Finder) 
 
 
 def test_a_hook_program_that_is_written_over_in_place_is_asked_again(driver: Any, finder: Finder) -> None:
-    hook = driver.add_file("/usr/bin/nvidia-cdi-hook", b"create-symlinks update-ldcache", host=True)
+    hook = driver.add_hook()
     finder.settle()
     found = finder.find()
     assert (found.hook is not None, finder.find() is found) == (True, True)

@@ -42,7 +42,7 @@ ALLOCATOR = Library(
 
 
 def program(*commands: str) -> HookProgram:
-    return HookProgram("/usr/bin/nvidia-cdi-hook", "/usr/bin/nvidia-cdi-hook", frozenset(commands) or ALL)
+    return HookProgram("/usr/bin/nvidia-cdi-hook", ("/usr/bin/nvidia-cdi-hook",), frozenset(commands) or ALL)
 
 
 def mounted(edits: ContainerEdits) -> dict[str, str]:
@@ -139,6 +139,7 @@ def install(host: Path, path: str, content: bytes) -> None:
     file = Path(f"{host}{path}")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
+    file.chmod(0o755)
 
 
 def find(host: Path, path: str | None = None) -> HookProgram | None:
@@ -153,7 +154,7 @@ def test_the_program_is_found_in_its_usual_places_and_asked_what_it_can_do(host:
     install(host, path, CONTENT)
 
     commands = frozenset({"create-symlinks", "update-ldcache", "enable-cuda-compat"})
-    assert find(host) == HookProgram(path, path, commands)
+    assert find(host) == HookProgram(path, (path,), commands)
 
 
 def test_a_path_that_is_given_is_the_only_one_looked_at(host: Path) -> None:
@@ -171,7 +172,46 @@ def test_a_link_on_the_host_is_followed_there_and_named_as_it_is(host: Path) -> 
 
     found = find(host)
     assert found is not None
-    assert (found.path, found.real) == ("/usr/bin/nvidia-cdi-hook", "/opt/hook")
+    assert (found.path, found.files) == ("/usr/bin/nvidia-cdi-hook", ("/opt/hook",))
+
+
+def test_the_gpu_operators_wrapper_is_named_and_the_program_behind_it_asked(host: Path) -> None:
+    path = "/usr/local/nvidia/toolkit/nvidia-cdi-hook"
+    install(host, path, b"\x7fELF wrapper of create-symlinks")
+    install(host, f"{path}.real", CONTENT)
+
+    found = find(host)
+    assert found is not None
+    assert (found.path, found.files) == (path, (path, f"{path}.real"))
+    assert "enable-cuda-compat" in found.commands
+
+
+def test_a_wrapper_of_a_program_that_is_too_old_is_passed_over(host: Path) -> None:
+    install(host, "/usr/local/nvidia/toolkit/nvidia-cdi-hook", CONTENT)
+    install(host, "/usr/local/nvidia/toolkit/nvidia-cdi-hook.real", b"\x7fELF create-symlinks")
+
+    assert find(host) is None
+
+
+@pytest.mark.parametrize("name", ["nvidia-cdi-hook", "nvidia-cdi-hook.real"])
+def test_a_program_that_may_not_be_run_is_passed_over(host: Path, name: str) -> None:
+    for file in ("nvidia-cdi-hook", "nvidia-cdi-hook.real"):
+        install(host, f"/usr/bin/{file}", CONTENT)
+    (host / "usr/bin" / name).chmod(0o644)
+
+    assert find(host) is None
+
+
+@pytest.mark.parametrize("path", [None, "/usr/bin/nvidia-cdi-hook"])
+def test_below_a_root_that_is_not_the_whole_host_the_spec_has_the_hosts_path(
+    host: Path, path: str | None
+) -> None:
+    install(host, "/usr/bin/nvidia-cdi-hook", CONTENT)
+
+    found = find_hook(Look(Root(PurePosixPath("/srv/node"), host)), path)
+
+    assert found is not None
+    assert found.hook("update-ldcache").path == "/srv/node/usr/bin/nvidia-cdi-hook"
 
 
 @pytest.mark.parametrize("content", [b"", b"update-ldcache", b"#!/bin/sh\nexit 0\n"])

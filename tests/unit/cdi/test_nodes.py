@@ -72,7 +72,7 @@ def test_drm_nodes_are_looked_up_anew_after_a_reload_of_their_module(driver: Any
 
 def test_with_a_hook_program_drm_nodes_get_their_links(driver: Any) -> None:
     add_drm(driver, "card1", "renderD129")
-    driver.add_file("/usr/bin/nvidia-cdi-hook", b"create-symlinks update-ldcache", host=True)
+    driver.add_hook()
 
     (hook,) = driver.edits().now().device(GPU, A100).hooks
 
