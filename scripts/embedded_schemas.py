@@ -17,8 +17,20 @@ ROOTS = [
     *(f"io.k8s.api.core.v1.{kind}" for kind in ("ConfigMap", "Secret", "ServiceAccount")),
     *(
         f"io.k8s.api.resource.v1.{kind}"
+        for kind in (
+            "ResourceSlice",
+            "ResourceClaim",
+            "ResourceClaimTemplate",
+            "DeviceClass",
+            "DeviceTaintRule",
+        )
+    ),
+    *(
+        f"io.k8s.api.resource.v1beta1.{kind}"
         for kind in ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
     ),
+    "io.k8s.api.apps.v1.Deployment",
+    "io.k8s.api.batch.v1.Job",
     "io.k8s.api.coordination.v1.Lease",
     "io.k8s.api.policy.v1.Eviction",
     "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",

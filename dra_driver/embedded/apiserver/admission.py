@@ -1,20 +1,19 @@
 """Admission: calling the webhooks that ValidatingWebhookConfiguration objects register.
 
 Done as far as a validating webhook of resource.k8s.io objects needs it: rules by operation, group, version,
-resource and scope; namespace and object selectors; failurePolicy; timeouts; caBundle; warnings. Only by URL:
-there are no Services here. A rule for another version than the request's matches too (matchPolicy Equivalent),
-and the object is sent in the version of the rule. Webhooks are called one after the other.
+resource and scope; namespace and object selectors; match conditions; failurePolicy. A rule for another version
+than the request's matches too (matchPolicy Equivalent), and the object is sent in the version of the rule.
+Webhooks are called one after the other, see `calling`.
 """
 
-import base64
-import http.client
-import json
-import ssl
+import functools
 import uuid
 from typing import Any
-from urllib.parse import urlsplit
 
+from dra_driver.cel import EvaluationError, Program
 from dra_driver.embedded.apiserver import status
+from dra_driver.embedded.apiserver.calling import Caller, WebhookError
+from dra_driver.embedded.apiserver.conditions import environment
 from dra_driver.embedded.apiserver.kinds import NAMESPACE, WEBHOOK, Kind
 from dra_driver.embedded.apiserver.options import DeleteOptions, WriteOptions
 from dra_driver.embedded.apiserver.storage import Storage
@@ -22,15 +21,12 @@ from dra_driver.embedded.apiserver.storage import Storage
 Object = dict[str, Any]
 
 
-class WebhookError(Exception):
-    """A webhook did not answer, or not with an AdmissionReview."""
-
-
 class Admission:
     """Holds writes against all registered webhooks."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, caller: Caller) -> None:
         self._storage = storage
+        self._caller = caller
 
     def review(
         self,
@@ -50,7 +46,30 @@ class Admission:
                 served = self._matching_version(webhook, operation, kind, version, obj or old or {})
                 if served is not None:
                     request = _request(operation, kind, served, obj, old, dry_run=options.dry_run)
-                    _ask(webhook, request, options)
+                    self._ask(webhook, request, options)
+
+    def _ask(self, webhook: Object, request: Object, options: WriteOptions | DeleteOptions) -> None:
+        name = webhook["name"]
+        try:
+            if not _meets_conditions(webhook, request):
+                return
+            response = self._caller.call(webhook, request)
+        except EvaluationError as error:
+            if webhook.get("failurePolicy") == "Ignore":
+                return
+            text = f'admission webhook "{name}" denied the request: {error}'
+            raise status.StatusError(403, "Forbidden", text) from error
+        except WebhookError as error:
+            if webhook.get("failurePolicy") == "Ignore":
+                return
+            text = f'Internal error occurred: failed calling webhook "{name}": {error}'
+            raise status.StatusError(
+                500, "InternalError", text, {"causes": [{"message": str(error)}]}
+            ) from error
+        if isinstance(options, WriteOptions):
+            options.warnings.extend(response.get("warnings") or [])
+        if not response.get("allowed"):
+            raise _denial(name, response.get("status") or {})
 
     def _matching_version(
         self, webhook: Object, operation: str, kind: Kind, version: str, obj: Object
@@ -76,6 +95,36 @@ class Admission:
         home = self._storage.get(NAMESPACE, ("", namespace or obj["metadata"].get("name", "")))
         labels = home.obj["metadata"].get("labels") if home else obj["metadata"].get("labels")
         return matched if _selects(webhook.get("namespaceSelector"), labels) else None
+
+
+def _meets_conditions(webhook: Object, request: Object) -> bool:
+    """Whether every condition is true; one that is false decides, whatever another fails with."""
+    failed: EvaluationError | None = None
+    values = {"object": request["object"], "oldObject": request["oldObject"], "request": request}
+    for condition in webhook.get("matchConditions") or []:
+        try:
+            if _program(condition["expression"]).evaluate(values) is not True:
+                return False
+        except EvaluationError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return True
+
+
+@functools.lru_cache(maxsize=64)
+def _program(expression: str) -> Program:
+    return environment().compile(expression)
+
+
+def _denial(name: str, result: Object) -> status.StatusError:
+    text = f'admission webhook "{name}" denied the request'
+    if result.get("message") or result.get("reason"):
+        text += f": {result.get('message') or result.get('reason')}"
+    else:
+        text += " without explanation"
+    code, reason = result.get("code") or 403, result.get("reason") or "Forbidden"
+    return status.StatusError(code, reason, text, result.get("details"))
 
 
 def _has(wanted: list[str] | None, value: str) -> bool:
@@ -117,68 +166,10 @@ def _request(
         "name": metadata.get("name", ""),
         "operation": operation,
         "userInfo": {"username": "embedded", "groups": ["system:authenticated"]},
-        "object": obj and {**obj, "apiVersion": kind.api_version(version)},
-        "oldObject": old and {**old, "apiVersion": kind.api_version(version)},
+        "object": obj and kind.served(obj, version),
+        "oldObject": old and kind.served(old, version),
         "dryRun": dry_run,
     }
     if metadata.get("namespace"):
         request["namespace"] = metadata["namespace"]
     return request
-
-
-def _ask(webhook: Object, request: Object, options: WriteOptions | DeleteOptions) -> None:
-    name = webhook["name"]
-    try:
-        response = _call(webhook, request)
-    except WebhookError as error:
-        if webhook.get("failurePolicy") == "Ignore":
-            return
-        text = f'Internal error occurred: failed calling webhook "{name}": {error}'
-        raise status.StatusError(500, "InternalError", text, {"causes": [{"message": str(error)}]}) from error
-    if isinstance(options, WriteOptions):
-        options.warnings.extend(response.get("warnings") or [])
-    if response.get("allowed"):
-        return
-    result = response.get("status") or {}
-    text = f'admission webhook "{name}" denied the request'
-    if result.get("message") or result.get("reason"):
-        text += f": {result.get('message') or result.get('reason')}"
-    else:
-        text += " without explanation"
-    code = result.get("code") or 403
-    raise status.StatusError(code, result.get("reason") or "Forbidden", text, result.get("details"))
-
-
-def _call(webhook: Object, request: Object) -> Object:
-    """Send the AdmissionReview and return its response; WebhookError says why there is none."""
-    client = webhook["clientConfig"]
-    url = urlsplit(client["url"])
-    timeout = webhook.get("timeoutSeconds", 10)
-    connection: http.client.HTTPConnection
-    if url.scheme == "https":
-        authority = base64.b64decode(client.get("caBundle") or "").decode()
-        context = ssl.create_default_context(cadata=authority or None)
-        connection = http.client.HTTPSConnection(url.netloc, timeout=timeout, context=context)
-    else:
-        connection = http.client.HTTPConnection(url.netloc, timeout=timeout)
-    review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
-    path = f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
-    try:
-        connection.request("POST", path, json.dumps(review), {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        body = answer.read()
-    except (OSError, http.client.HTTPException) as error:
-        raise WebhookError(f'failed to call webhook: Post "{client["url"]}": {error}') from error
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise WebhookError(f"failed to call webhook: an error on the server with status {answer.status}")
-    try:
-        response: Object = json.loads(body)["response"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise WebhookError(
-            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview"
-        ) from error
-    if not isinstance(response, dict) or response.get("uid") != request["uid"]:
-        raise WebhookError(f'expected response.uid="{request["uid"]}"')
-    return response

@@ -178,7 +178,7 @@ class Answers:
             return Answer(encode({**head, "items": [tables.partial(stored.obj) for stored in found]}))
         api_version = kind.api_version(target.version)
         head = {"kind": f"{kind.resource.kind}List", "apiVersion": api_version, "metadata": metadata}
-        items = b",".join(stored.item() for stored in found)
+        items = b",".join(stored.item(target.version) for stored in found)
         return Answer(encode(head)[:-1] + b',"items":[' + items + b"]}")
 
 

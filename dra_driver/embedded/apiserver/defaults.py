@@ -4,16 +4,20 @@ The functions change the object in place. They run before validation, on create 
 compared with its predecessor differs only where somebody changed it.
 """
 
+import base64
 from typing import Any
 
 from dra_driver.embedded.apiserver.kinds import (
+    DEPLOYMENT,
     EVENT,
+    JOB,
     NAMESPACE,
     NODE,
     POD,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
     RESOURCE_SLICE,
+    SECRET,
     WEBHOOK,
     Kind,
 )
@@ -44,8 +48,14 @@ def fill(kind: Kind, obj: dict[str, Any], now: str) -> None:
         metadata.setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata.get("name", "")
     elif kind is EVENT:
         _event(obj)
+    elif kind is SECRET:
+        _secret(obj)
     elif kind is WEBHOOK:
         _webhooks(obj)
+    elif kind is DEPLOYMENT:
+        _deployment(obj.setdefault("spec", {}))
+    elif kind is JOB:
+        _job(obj.setdefault("spec", {}), obj["metadata"])
 
 
 def _event(obj: dict[str, Any]) -> None:
@@ -54,6 +64,12 @@ def _event(obj: dict[str, Any]) -> None:
     for name in ("reportingComponent", "reportingInstance"):
         obj.setdefault(name, "")
     obj.setdefault("source", {})
+
+
+def _secret(obj: dict[str, Any]) -> None:
+    obj.setdefault("type", "Opaque")
+    for key, text in (obj.pop("stringData", None) or {}).items():
+        obj.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()
 
 
 def _webhooks(obj: dict[str, Any]) -> None:
@@ -79,7 +95,29 @@ def _claim_spec(spec: dict[str, Any]) -> None:
                 toleration.setdefault("operator", "Equal")
 
 
-def _pod(spec: dict[str, Any]) -> None:
+def _deployment(spec: dict[str, Any]) -> None:
+    for name, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
+        spec.setdefault(name, value)
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+    spec.setdefault("strategy", rolling)
+    _pod_spec(spec.setdefault("template", {}).setdefault("spec", {}))
+
+
+def _job(spec: dict[str, Any], metadata: dict[str, Any]) -> None:
+    for name, value in (("parallelism", 1), ("completions", 1), ("backoffLimit", 6), ("suspend", False)):
+        spec.setdefault(name, value)
+    spec.setdefault("completionMode", "NonIndexed")
+    template = spec.setdefault("template", {})
+    if not spec.get("manualSelector"):
+        owner = {"batch.kubernetes.io/controller-uid": metadata["uid"]}
+        labels = template.setdefault("metadata", {}).setdefault("labels", {})
+        labels |= {**owner, "batch.kubernetes.io/job-name": metadata.get("name", "")}
+        spec["selector"] = {"matchLabels": owner}
+    _pod_spec(template.setdefault("spec", {}))
+
+
+def _pod_spec(spec: dict[str, Any]) -> None:
+    """What a Pod and the template of one have in common."""
     for container in (*(spec.get("initContainers") or []), *(spec.get("containers") or [])):
         container.setdefault("terminationMessagePath", "/dev/termination-log")
         container.setdefault("terminationMessagePolicy", "File")
@@ -95,10 +133,17 @@ def _pod(spec: dict[str, Any]) -> None:
         ("restartPolicy", "Always"),
         ("terminationGracePeriodSeconds", 30),
         ("dnsPolicy", "ClusterFirst"),
-        ("serviceAccountName", "default"),
-        ("serviceAccount", "default"),
         ("securityContext", {}),
         ("schedulerName", "default-scheduler"),
+    ):
+        spec.setdefault(name, value)
+
+
+def _pod(spec: dict[str, Any]) -> None:
+    _pod_spec(spec)
+    for name, value in (
+        ("serviceAccountName", "default"),
+        ("serviceAccount", "default"),
         ("priority", 0),
         ("enableServiceLinks", True),
         ("preemptionPolicy", "PreemptLowerPriority"),

@@ -49,7 +49,7 @@ def decode(kind: Kind, version: str, body: Any, options: WriteOptions, *, canoni
             f'{given} in version "{version}" cannot be handled as a {expected_kind}: no kind "{given}" is '
             f'registered for version "{expected_version}" in scheme "pkg/runtime/scheme.go"'
         )
-    decoded = schema.decode(body, kind.definition, version, canonical=canonical)
+    decoded = schema.decode(body, kind.definition_in(version), version, canonical=canonical)
     unknown = [f'unknown field "{path}"' for path in decoded.unknown]
     if unknown and options.field_validation == "Strict":
         raise status.bad_request(
@@ -58,9 +58,8 @@ def decode(kind: Kind, version: str, body: Any, options: WriteOptions, *, canoni
         )
     if options.field_validation == "Warn":
         options.warnings.extend(text for text in unknown if text not in options.warnings)
-    stored_version = kind.api_version(kind.versions[0])
     rest = {key: value for key, value in decoded.value.items() if key not in {"kind", "apiVersion"}}
-    return {"kind": expected_kind, "apiVersion": stored_version, **rest}
+    return kind.stored({"kind": expected_kind, "apiVersion": expected_version, **rest})
 
 
 def check_identity(kind: Kind, key: Key, new: Object, stored: Stored) -> None:

@@ -1,7 +1,7 @@
 """The kinds that the embedded API server serves: what discovery says of them and how each is treated.
 
 Objects are stored once, in the shape of the first version of `versions`; the others are views of them.
-v1beta2 of resource.k8s.io has the shape of v1, so only `apiVersion` differs.
+v1beta2 of resource.k8s.io has the shape of v1, so only `apiVersion` differs; v1beta1 has another.
 """
 
 from dataclasses import dataclass, field
@@ -9,18 +9,10 @@ from typing import Any
 
 from dra_driver.kube import resources
 from dra_driver.kube.resources import Resource
+from dra_driver.resource.conversion import convert
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
-SECRETS = Resource("", "v1", "secrets", "Secret", namespaced=True)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
-WEBHOOKS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration",
-    namespaced=False,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +20,7 @@ class Kind:
     """A kind, its storage version, and its particulars."""
 
     resource: Resource
-    definition: str  # its schema
+    definition: str  # its schema, in the storage version
     versions: tuple[str, ...] = ("v1",)
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -37,6 +29,7 @@ class Kind:
     returns_deleted: bool = True  # the answer to DELETE is the last state, not a Status
     selectable: tuple[str, ...] = ()  # field selectors beside metadata.name and metadata.namespace
     subresources: tuple[str, ...] = field(default=())  # that only take POST
+    flat_definition: str = ""  # the schema of v1beta1, where there is one
 
     @property
     def singular(self) -> str:
@@ -45,14 +38,32 @@ class Kind:
     def api_version(self, version: str) -> str:
         return f"{self.resource.group}/{version}" if self.resource.group else version
 
+    def definition_in(self, version: str) -> str:
+        return self.flat_definition if version == "v1beta1" else self.definition
+
+    def served(self, obj: dict[str, Any], version: str) -> dict[str, Any]:
+        """An object of the storage version as it is in another."""
+        return (
+            convert(obj, "v1beta1")
+            if version == "v1beta1"
+            else {**obj, "apiVersion": self.api_version(version)}
+        )
+
+    def stored(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """An object of any version, in the storage version."""
+        if obj["apiVersion"] == self.api_version("v1beta1"):
+            return convert(obj, "v1")
+        return {**obj, "apiVersion": self.api_version(self.versions[0])}
+
 
 def _core(resource: Resource, **particulars: Any) -> Kind:
     return Kind(resource, f"io.k8s.api.core.v1.{resource.kind}", **particulars)
 
 
 def _dra(resource: Resource, **particulars: Any) -> Kind:
-    definition = f"io.k8s.api.resource.v1.{resource.kind}"
-    return Kind(resource, definition, versions=("v1", "v1beta2"), **particulars)
+    definitions = [f"io.k8s.api.resource.{version}.{resource.kind}" for version in ("v1", "v1beta1")]
+    versions = ("v1", "v1beta2", "v1beta1")
+    return Kind(resource, definitions[0], versions, flat_definition=definitions[1], **particulars)
 
 
 NAMESPACE = _core(resources.NAMESPACES, short_names=("ns",), has_status=True, returns_deleted=False)
@@ -103,8 +114,33 @@ RESOURCE_SLICE = _dra(
 RESOURCE_CLAIM = _dra(resources.RESOURCE_CLAIMS, has_status=True)
 RESOURCE_CLAIM_TEMPLATE = _dra(resources.RESOURCE_CLAIM_TEMPLATES)
 DEVICE_CLASS = _dra(resources.DEVICE_CLASSES, has_generation=True)
+SECRET = _core(resources.SECRETS, returns_deleted=False)
+DEVICE_TAINT_RULE = Kind(
+    resources.DEVICE_TAINT_RULES,
+    "io.k8s.api.resource.v1.DeviceTaintRule",
+    versions=("v1", "v1beta2"),
+    has_status=True,
+    has_generation=True,
+)
+DEPLOYMENT = Kind(
+    resources.DEPLOYMENTS,
+    "io.k8s.api.apps.v1.Deployment",
+    short_names=("deploy",),
+    categories=("all",),
+    has_status=True,
+    has_generation=True,
+    returns_deleted=False,
+)
+JOB = Kind(
+    resources.JOBS,
+    "io.k8s.api.batch.v1.Job",
+    categories=("all",),
+    has_status=True,
+    has_generation=True,
+    returns_deleted=False,
+)
 WEBHOOK = Kind(
-    WEBHOOKS,
+    resources.VALIDATING_WEBHOOK_CONFIGURATIONS,
     "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
     categories=("api-extensions",),
     has_generation=True,
@@ -117,13 +153,16 @@ KINDS = (
     POD,
     EVENT,
     _core(CONFIG_MAPS, short_names=("cm",), returns_deleted=False),
-    _core(SECRETS, returns_deleted=False),
+    SECRET,
     _core(SERVICE_ACCOUNTS, short_names=("sa",)),
     RESOURCE_SLICE,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
     DEVICE_CLASS,
-    Kind(LEASES, "io.k8s.api.coordination.v1.Lease", returns_deleted=False),
+    DEVICE_TAINT_RULE,
+    DEPLOYMENT,
+    JOB,
+    Kind(resources.LEASES, "io.k8s.api.coordination.v1.Lease", returns_deleted=False),
     WEBHOOK,
 )
 _BY_RESOURCE = {(kind.resource.group, kind.resource.plural): kind for kind in KINDS}

@@ -66,7 +66,7 @@ def _paths(kind: Kind, version: str) -> dict[str, Any]:
 
 
 def _operation(kind: Kind, method: str, gvk: dict[str, str]) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": _COMPONENTS + kind.definition}}}
+    content = {"application/json": {"schema": {"$ref": _COMPONENTS + kind.definition_in(gvk["version"])}}}
     return {
         "parameters": [
             {"name": name, "in": "query", "schema": {"type": "string"}} for name in _PARAMETERS[method]
@@ -79,14 +79,15 @@ def _operation(kind: Kind, method: str, gvk: dict[str, str]) -> dict[str, Any]:
 
 def _schemas(kinds: list[Kind], version: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    todo = {kind.definition for kind in kinds}
+    todo = {kind.definition_in(version) for kind in kinds}
     while todo:
         name = todo.pop()
         found[name] = _referring(schema.definitions()[name], todo)
         todo -= found.keys()
     for kind in kinds:
         gvk = {"group": kind.resource.group, "version": version, "kind": kind.resource.kind}
-        found[kind.definition] = {**found[kind.definition], "x-kubernetes-group-version-kind": [gvk]}
+        name = kind.definition_in(version)
+        found[name] = {**found[name], "x-kubernetes-group-version-kind": [gvk]}
     return found
 
 

@@ -4,8 +4,8 @@ A field is a path of FieldsV1 elements ("f:spec", 'k:{"name":"x"}', 'v:"y"') alo
 that the schema marks as atomic are one field. An update gives its manager what it added or changed, and takes
 that from all others; what an apply does is in `applying`.
 
-Simpler than the real thing in three ways: managers are not capped, fields are not converted between versions
-(ours have one shape), and the "." of structs follows sets of leaves rather than Go's types.
+Simpler than the real thing in three ways: managers are not capped, fields are those of the storage version
+whichever one was written, and the "." of structs follows sets of leaves rather than Go's types.
 """
 
 import json

@@ -148,7 +148,7 @@ class Registry:
             elif content_type == MERGE_PATCH:
                 new = patches.merge(old, patch)
             else:
-                new = patches.strategic_merge(old, patch, {"$ref": kind.definition})
+                new = patches.strategic_merge(old, patch, {"$ref": kind.definition_in(version)})
             return incoming.decode(kind, version, new, options)
 
         return self._change(kind, version, key, change, subresource, options), False

@@ -8,9 +8,12 @@ between an object and its status.
 from collections.abc import Iterator
 from typing import Any
 
+from dra_driver.embedded.apiserver import conditions
 from dra_driver.embedded.apiserver.defaults import quality_of_service
 from dra_driver.embedded.apiserver.kinds import (
+    DEPLOYMENT,
     EVENT,
+    JOB,
     NAMESPACE,
     POD,
     RESOURCE_CLAIM,
@@ -110,6 +113,8 @@ def problems(
             found += _event(obj)
         elif kind is WEBHOOK:
             found += _webhook(obj)
+        elif kind in {DEPLOYMENT, JOB}:
+            found += _workload(kind, obj.get("spec") or {})
     if old is not None:
         found += _transition(kind, obj, old, subresource)
     return found
@@ -194,6 +199,23 @@ def _pod(spec: dict[str, Any]) -> Iterator[Problem]:
                 yield Problem(problem.path, problem.message + known)
 
 
+def _workload(kind: Kind, spec: dict[str, Any]) -> Iterator[Problem]:
+    template = spec.get("template") or {}
+    if kind is DEPLOYMENT:
+        wanted = (spec.get("selector") or {}).get("matchLabels") or {}
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        if not spec.get("selector"):
+            yield required("spec.selector")
+        elif not wanted.items() <= labels.items():
+            yield invalid(
+                "spec.template.metadata.labels", labels, "`selector` does not match template `labels`"
+            )
+    elif (template.get("spec") or {}).get("restartPolicy") == "Always":
+        yield required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+    for problem in _pod(template.get("spec") or {}):
+        yield Problem(f"spec.template.{problem.path}", problem.message)
+
+
 def _event(obj: dict[str, Any]) -> Iterator[Problem]:
     about = (obj.get("involvedObject") or {}).get("namespace", "")
     own = obj["metadata"]["namespace"]
@@ -204,12 +226,13 @@ def _event(obj: dict[str, Any]) -> Iterator[Problem]:
 def _webhook(obj: dict[str, Any]) -> Iterator[Problem]:
     for position, webhook in enumerate(obj.get("webhooks") or []):
         path = f"webhooks[{position}]"
-        if webhook.get("matchConditions"):
-            yield forbidden(
-                f"{path}.matchConditions", "the embedded API server does not evaluate match conditions"
-            )
-        if not (webhook.get("clientConfig") or {}).get("url"):
-            yield required(f"{path}.clientConfig.url", "the embedded API server calls webhooks by URL only")
+        for number, condition in enumerate(webhook.get("matchConditions") or []):
+            expression = condition.get("expression", "")
+            if why := conditions.refusal(expression):
+                yield invalid(f"{path}.matchConditions[{number}].expression", expression, why)
+        client = webhook.get("clientConfig") or {}
+        if ("url" in client) == ("service" in client):
+            yield required(f"{path}.clientConfig", "exactly one of url or service is required")
         if "v1" not in (webhook.get("admissionReviewVersions") or []):
             yield invalid(
                 f"{path}.admissionReviewVersions",

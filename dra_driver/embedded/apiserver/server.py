@@ -10,6 +10,7 @@ import yaml
 from dra_driver.embedded.apiserver import gates
 from dra_driver.embedded.apiserver.admission import Admission
 from dra_driver.embedded.apiserver.application import Application
+from dra_driver.embedded.apiserver.calling import Address, Caller
 from dra_driver.embedded.apiserver.collector import Collector
 from dra_driver.embedded.apiserver.deletion import Deletion
 from dra_driver.embedded.apiserver.faults import Faults
@@ -42,7 +43,8 @@ class ApiServer:
         a `token`, requests without it get 401.
         """
         storage = Storage(kept_events)
-        admission = Admission(storage)
+        self.services: dict[tuple[str, str], Address] = {}  # where Services lead, for calls of webhooks
+        admission = Admission(storage, Caller(self.services))
         registry = Registry(storage, admission, frozenset(disabled_features))
         deletion = Deletion(storage, admission)
         for name in _NAMESPACES:

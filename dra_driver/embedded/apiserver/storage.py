@@ -49,21 +49,27 @@ class Stored:
         metadata = self.obj["metadata"]
         return metadata.get("namespace", ""), metadata["name"]
 
-    def item(self) -> bytes:
+    def item(self, version: str) -> bytes:
         """The object as it stands in lists, where the real server leaves out kind and apiVersion."""
+        if version == "v1beta1":
+            return _item(self.kind.served(self.obj, version))
         if self._item is None:
-            self._item = encode({k: v for k, v in self.obj.items() if k not in {"kind", "apiVersion"}})
+            self._item = _item(self.obj)
         return self._item
 
     def encoded(self, version: str) -> bytes:
-        """The object in a served version. All our versions have one shape, see `kinds`."""
+        """The object in a served version."""
         head = f'{{"kind":"{self.kind.resource.kind}","apiVersion":"{self.kind.api_version(version)}",'
-        return head.encode() + self.item()[1:]
+        return head.encode() + self.item(version)[1:]
 
     def copy(self, version: str | None = None) -> dict[str, Any]:
         """An object of the caller's own."""
         copied: dict[str, Any] = json.loads(self.encoded(version or self.kind.versions[0]))
         return copied
+
+
+def _item(obj: dict[str, Any]) -> bytes:
+    return encode({key: value for key, value in obj.items() if key not in {"kind", "apiVersion"}})
 
 
 def encode(value: Any) -> bytes:

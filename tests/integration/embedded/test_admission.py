@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from dra_driver.embedded.apiserver.kinds import WEBHOOKS
+from dra_driver.embedded.apiserver import ApiServer
 from dra_driver.kube.client import Client
 from dra_driver.kube.errors import ForbiddenError, InvalidError, ServerError
 from dra_driver.kube.resources import NODES, RESOURCE_CLAIMS
+from dra_driver.kube.resources import VALIDATING_WEBHOOK_CONFIGURATIONS as WEBHOOKS
 
 Object = dict[str, Any]
 Make = Callable[..., Object]
@@ -136,33 +137,118 @@ def test_namespaces_and_objects_are_selected_by_label(client: Client, webhook: W
     assert [request["name"] for request in webhook.seen] == ["c"]
 
 
-def test_what_cannot_be_done_is_refused_at_registration(client: Client) -> None:
-    service = {"service": {"namespace": "n", "name": "s"}}
+def test_match_conditions_decide_whether_a_webhook_is_asked(
+    client: Client, webhook: Webhook, claim: Make
+) -> None:
+    ours = "object.spec.devices.requests.exists(r, r.exactly.deviceClassName == 'gpu.nvidia.com')"
+    conditions = [{"name": "ours", "expression": ours}]
+    client.create(WEBHOOKS, configuration(webhook.url, matchConditions=conditions))
+    other = claim("other")
+    other["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "net.example.com"
 
-    with pytest.raises(InvalidError, match="calls webhooks by URL only"):
-        client.create(WEBHOOKS, configuration("", clientConfig=service))
-    conditions = [{"name": "x", "expression": "true"}]
-    with pytest.raises(InvalidError, match="does not evaluate match conditions"):
-        client.create(WEBHOOKS, configuration("http://x/", matchConditions=conditions))
+    client.create(RESOURCE_CLAIMS, other)
+    client.create(RESOURCE_CLAIMS, claim("ours"))
+
+    assert [request["name"] for request in webhook.seen] == ["ours"]
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
-def test_a_tls_webhook_is_checked_against_its_ca_bundle(client: Client, claim: Make, tmp_path: Path) -> None:
+def test_a_condition_that_fails_refuses_or_is_ignored_as_the_policy_says(
+    client: Client, webhook: Webhook, claim: Make
+) -> None:
+    conditions = [{"name": "broken", "expression": "object.nowhere == 1"}]
+    client.create(WEBHOOKS, configuration(webhook.url, matchConditions=conditions))
+    with pytest.raises(ForbiddenError, match="no such key: nowhere"):
+        client.create(RESOURCE_CLAIMS, claim())
+
+    ignoring = configuration(webhook.url, matchConditions=conditions, failurePolicy="Ignore")
+    client.patch(WEBHOOKS, "gpu", {"webhooks": ignoring["webhooks"]})
+
+    assert client.create(RESOURCE_CLAIMS, claim())
+    assert webhook.seen == []
+
+
+def test_a_false_condition_wins_over_one_that_fails(client: Client, webhook: Webhook, claim: Make) -> None:
+    expressions = {"broken": "object.nowhere == 1", "false": "request.operation == 'DELETE'"}
+    conditions = [{"name": name, "expression": text} for name, text in expressions.items()]
+    client.create(WEBHOOKS, configuration(webhook.url, matchConditions=conditions))
+
+    assert client.create(RESOURCE_CLAIMS, claim())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"clientConfig": {}}, "exactly one of url or service"),
+        ({"matchConditions": [{"name": "x", "expression": "object."}]}, "Syntax error"),
+        ({"matchConditions": [{"name": "x", "expression": "1 + 1"}]}, "must evaluate to bool"),
+        ({"matchConditions": [{"name": "x", "expression": "device.driver == ''"}]}, "undeclared reference"),
+        ({"admissionReviewVersions": ["v1beta1"]}, "must include at least one of v1"),
+    ],
+    ids=["no address", "no CEL", "no condition", "unknown variable", "version"],
+)
+def test_a_webhook_that_could_never_be_asked_is_refused_at_registration(
+    client: Client, changes: Object, message: str
+) -> None:
+    with pytest.raises(InvalidError, match=message):
+        client.create(WEBHOOKS, configuration("http://x/", **changes))
+
+
+def test_an_object_is_sent_in_the_version_of_the_rule(client: Client, webhook: Webhook, claim: Make) -> None:
+    hook = configuration(webhook.url)
+    hook["webhooks"][0]["rules"][0]["apiVersions"] = ["v1beta1"]
+    client.create(WEBHOOKS, hook)
+
+    client.create(RESOURCE_CLAIMS, claim())
+
+    (request,) = webhook.seen
+    assert request["object"]["apiVersion"] == "resource.k8s.io/v1beta1"
+    assert request["object"]["spec"]["devices"]["requests"][0]["deviceClassName"] == "gpu.nvidia.com"
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Iterator[tuple[Webhook, str]]:
+    """A webhook with a certificate for an address and a Service, and the bundle to check it with."""
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     request = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    request += ["-nodes", "-days", "1", "-subj", "/CN=webhook", "-addext", "subjectAltName=IP:127.0.0.1"]
+    names = "subjectAltName=IP:127.0.0.1,DNS:webhook.dra-driver.svc"
+    request += ["-nodes", "-days", "1", "-subj", "/CN=webhook", "-addext", names]
     subprocess.run([*request, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     webhook = Webhook(context)
-    try:
-        bundle = base64.b64encode(certificate.read_bytes()).decode()
-        trusted = {"url": webhook.url, "caBundle": bundle}
-        client.create(WEBHOOKS, configuration("", clientConfig=trusted))
-        client.create(RESOURCE_CLAIMS, claim("trusted"))
-        client.patch(WEBHOOKS, "gpu", {"webhooks": configuration(webhook.url)["webhooks"]})
-        with pytest.raises(ServerError, match="certificate verify failed"):
-            client.create(RESOURCE_CLAIMS, claim("untrusted"))
-    finally:
-        webhook.close()
+    yield webhook, base64.b64encode(certificate.read_bytes()).decode()
+    webhook.close()
+
+
+needs_openssl = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="needs openssl to make a certificate"
+)
+
+
+@needs_openssl
+def test_a_tls_webhook_is_checked_against_its_ca_bundle(
+    client: Client, claim: Make, tls: tuple[Webhook, str]
+) -> None:
+    webhook, bundle = tls
+    client.create(WEBHOOKS, configuration("", clientConfig={"url": webhook.url, "caBundle": bundle}))
+    client.create(RESOURCE_CLAIMS, claim("trusted"))
+    client.patch(WEBHOOKS, "gpu", {"webhooks": configuration(webhook.url)["webhooks"]})
+
+    with pytest.raises(ServerError, match="certificate verify failed"):
+        client.create(RESOURCE_CLAIMS, claim("untrusted"))
     assert [request["name"] for request in webhook.seen] == ["trusted"]
+
+
+@needs_openssl
+def test_a_service_is_called_where_it_leads_and_under_its_name(
+    server: ApiServer, client: Client, claim: Make, tls: tuple[Webhook, str]
+) -> None:
+    webhook, bundle = tls
+    service = {"service": {"namespace": "dra-driver", "name": "webhook"}, "caBundle": bundle}
+    client.create(WEBHOOKS, configuration("", clientConfig=service))
+    with pytest.raises(ServerError, match="service dra-driver/webhook not found"):
+        client.create(RESOURCE_CLAIMS, claim())
+
+    server.services["dra-driver", "webhook"] = ("127.0.0.1", webhook.server.server_address[1])
+
+    assert client.create(RESOURCE_CLAIMS, claim())

@@ -127,6 +127,49 @@ def test_apply_creates_changes_and_leaves_alone(kubectl: Kubectl, pod: Make) -> 
     assert image == "app:2"
 
 
+TEMPLATE = {
+    "metadata": {"labels": {"app": "x"}},
+    "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "app:1"}]},
+}
+APPLIED = [
+    {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE},
+    },
+    {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": TEMPLATE}},
+    {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "spec": {"taint": {"key": "example.com/k", "effect": "None"}},
+    },
+    {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "kind": "ResourceClaim",
+        "spec": {"devices": {"requests": [{"name": "gpu", "deviceClassName": "gpu.nvidia.com"}]}},
+    },
+    {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "b"}},
+    {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "me"}},
+]
+
+
+@pytest.mark.parametrize("manifest", APPLIED, ids=lambda manifest: manifest["kind"])
+@pytest.mark.parametrize("way", [(), ("--server-side",)], ids=["client", "server"])
+def test_apply_knows_every_kind_that_the_controller_needs(
+    kubectl: Kubectl, manifest: Object, way: tuple[str, ...]
+) -> None:
+    manifest = {**manifest, "metadata": {"name": "x", "namespace": "team"}}
+    if manifest["kind"] == "DeviceTaintRule":
+        del manifest["metadata"]["namespace"]
+    kubectl("apply", *way, "-f", "-", given=manifest)
+
+    manifest["metadata"]["labels"] = {"a": "b"}
+    kubectl("apply", *way, "-f", "-", given=manifest)
+
+    listed = kubectl("get", manifest["kind"], "-n", "team", "-l", "a=b", "-o", "name")
+    assert listed.strip().endswith("/x")
+
+
 def test_apply_on_the_server_takes_over_from_the_client_and_meets_conflicts(
     kubectl: Kubectl, pod: Make
 ) -> None:

@@ -1,5 +1,6 @@
 """What happens to objects: versions, identities, conflicts, status, deletion."""
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,7 @@ from dra_driver.kube.resources import (
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    SECRETS,
     Resource,
 )
 
@@ -471,3 +473,39 @@ def test_a_class_can_be_changed(client: Client) -> None:
 
     assert changed["spec"] == {"extendedResourceName": "nvidia.com/gpu"}
     assert changed["metadata"]["generation"] == 2
+
+
+def test_an_object_is_served_in_every_version_whichever_it_was_written_in(
+    client: Client, claim: Make
+) -> None:
+    flat = dataclasses.replace(RESOURCE_CLAIMS, version="v1beta1")
+    request = {"name": "gpu", "deviceClassName": "gpu.nvidia.com"}
+    client.create(RESOURCE_CLAIMS, claim("new"))
+    old = {"metadata": {"name": "old", "namespace": "team"}, "spec": {"devices": {"requests": [request]}}}
+    client.create(flat, old)
+
+    for resource in (RESOURCE_CLAIMS, flat):
+        listed = client.list(resource, namespace="team")["items"]
+        requests = [item["spec"]["devices"]["requests"][0] for item in listed]
+        assert [resource is flat] * 2 == ["deviceClassName" in request for request in requests]
+        assert {resource.api_version} == {item["apiVersion"] for item in listed}
+
+
+def test_a_patch_of_an_old_version_is_one_of_its_fields(client: Client, slice_of: Make) -> None:
+    flat = dataclasses.replace(RESOURCE_SLICES, version="v1beta1")
+    client.create(RESOURCE_SLICES, slice_of())
+    devices = [{"name": "gpu-0", "basic": {"attributes": {"a": {"int": 1}}}}]
+
+    patched = client.patch(flat, "s", {"spec": {"devices": devices}})
+
+    assert devices == patched["spec"]["devices"]
+    stored = client.get(RESOURCE_SLICES, "s")
+    assert [{"name": "gpu-0", "attributes": {"a": {"int": 1}}}] == stored["spec"]["devices"]
+
+
+def test_a_secret_takes_texts_and_gives_bytes(client: Client) -> None:
+    secret = {"metadata": {"name": "s", "namespace": "team"}, "stringData": {"a": "b"}}
+
+    made = client.create(SECRETS, secret)
+
+    assert ({"a": "Yg=="}, "Opaque") == (made["data"], made["type"])
