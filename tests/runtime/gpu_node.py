@@ -1,6 +1,7 @@
 """A simulated node whose claims are prepared by the real engine, on the machine as the node plugin opens it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ class GpuNode:
         self.driver_root = self._settings.plugin_dir / "driver-root"
         self.start()
 
-    def start(self, edits: EditSource | None = None) -> None:
-        """As a new process does; with edits other than those of the machine, if they are given."""
+    def start(self, edits: Callable[[], EditSource] | None = None) -> None:
+        """As a new process does, which brings the driver root up to date; then with these edits, if they are given."""
         settings = self._settings
         machine = open_machine(settings)
         inventory = machine.backend.scan()
@@ -45,7 +46,7 @@ class GpuNode:
             claims=self,
             devices=lambda: self.devices,
             inventory=lambda: inventory,
-            edits=edits or machine.edits,
+            edits=edits() if edits else machine.edits,
             records=RecordStore(settings.plugin_dir / "claims", boot_id="boot"),
             specs=self._specs,
             metadata=MetadataStore(settings.plugin_dir / "device-metadata", _DRIVER),
@@ -55,11 +56,13 @@ class GpuNode:
     def get_claim(self, namespace: str, name: str) -> dict[str, Any]:
         return self._claims[name]
 
-    def prepare(self, claim: str, *devices: str, share_id: str | None = None) -> list[str]:
+    def prepare(
+        self, claim: str, *devices: str, share_id: str | None = None, admin: bool = False
+    ) -> list[str]:
         """Prepare a claim that was allocated these devices; the CDI names that the kubelet gets."""
-        share = {"shareID": share_id} if share_id else {}
+        more = {"shareID": share_id} if share_id else {"adminAccess": True} if admin else {}
         results = [
-            {"request": "gpu", "driver": _DRIVER, "pool": self._settings.pool, "device": device, **share}
+            {"request": "gpu", "driver": _DRIVER, "pool": self._settings.pool, "device": device, **more}
             for device in devices
         ]
         self._claims[claim] = {

@@ -17,7 +17,7 @@ from tests.runtime.gpu_node import GpuNode
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
-_CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 _GROUP = 44201
 _USER = 1000
 _LIBRARIES = {
@@ -71,7 +71,7 @@ def test_the_container_has_the_nodes_of_its_gpus_with_their_numbers_and_no_other
     node.prepare("other", node.gpu(0))
     container = pod.start(node.prepare("a", node.gpu(1), node.gpu(3)))
 
-    assert node.numbers(*_CONTROL, *of_gpus(1, 3)) == nvidia_nodes(container)
+    assert node.numbers(*CONTROL, *of_gpus(1, 3)) == nvidia_nodes(container)
 
 
 def test_containers_of_two_claims_have_one_gpu_each(node: GpuNode, pod: Pod) -> None:
@@ -80,7 +80,7 @@ def test_containers_of_two_claims_have_one_gpu_each(node: GpuNode, pod: Pod) -> 
     containers = {i: pod.start(ids) for i, ids in claims.items()}
 
     for i, container in containers.items():
-        assert node.numbers(*_CONTROL, *of_gpus(i)) == nvidia_nodes(container)
+        assert node.numbers(*CONTROL, *of_gpus(i)) == nvidia_nodes(container)
 
 
 def test_a_container_without_a_claim_has_nothing(node: GpuNode, pod: Pod) -> None:
@@ -169,7 +169,7 @@ def test_mig_capabilities_are_made_by_number_where_the_host_has_no_nodes(
         minors = re.findall(rf"^gpu0/{_instance(node, name)}/.*access (\d+)$", _minors(node), re.MULTILINE)
         own = [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors]
         assert 2 == len(own)
-        expected = node.numbers(*_CONTROL, "nvidia0") | {path: known[path] for path in own}
+        expected = node.numbers(*CONTROL, "nvidia0") | {path: known[path] for path in own}
         assert expected == nvidia_nodes(container)
         assert dict.fromkeys(own, "No such device or address") == open_nodes(container, own)
 
@@ -208,7 +208,7 @@ def test_the_end_of_one_claim_of_a_shared_gpu_leaves_the_others(node: GpuNode, p
 
     node.unprepare("first")
 
-    expected = node.numbers(*_CONTROL, *of_gpus(0))
+    expected = node.numbers(*CONTROL, *of_gpus(0))
     assert expected == nvidia_nodes(containers[1])
     assert expected == nvidia_nodes(pod.start(second))
     with pytest.raises(grpc.RpcError, match=f"unresolvable CDI devices {re.escape(first[0])}"):
@@ -222,7 +222,7 @@ def test_a_container_starts_again_with_the_same_devices(node: GpuNode, pod: Pod)
     node.start()
 
     assert ids == node.prepare("a", node.gpu(1))
-    assert node.numbers(*_CONTROL, *of_gpus(1)) == nvidia_nodes(pod.start(ids))
+    assert node.numbers(*CONTROL, *of_gpus(1)) == nvidia_nodes(pod.start(ids))
 
 
 def test_a_container_outlives_the_runtime_and_starts_again_after_it(
@@ -233,7 +233,7 @@ def test_a_container_outlives_the_runtime_and_starts_again_after_it(
 
     containerd.restart()
 
-    expected = node.numbers(*_CONTROL, *of_gpus(1))
+    expected = node.numbers(*CONTROL, *of_gpus(1))
     assert expected == nvidia_nodes(container)
     container.stop()
     assert expected == nvidia_nodes(pod.start(ids))
@@ -257,4 +257,4 @@ def test_a_broken_spec_of_somebody_else_is_no_trouble(
 
     container = pod.start(node.prepare("a", node.gpu(0)))
 
-    assert node.numbers(*_CONTROL, *of_gpus(0)) == nvidia_nodes(container)
+    assert node.numbers(*CONTROL, *of_gpus(0)) == nvidia_nodes(container)

@@ -52,7 +52,9 @@ def hook(node: GpuNode, tmp_path: Path) -> HookProgram:
     root = node.driver_root
     driver = Root(PurePosixPath(root), root)
     node.start(
-        DriverEdits(driver, host=HOST, proc=root / "proc", sysfs=root / "sys", hook_path=str(program.path))
+        lambda: DriverEdits(
+            driver, host=HOST, proc=root / "proc", sysfs=root / "sys", hook_path=str(program.path)
+        )
     )
     return program
 

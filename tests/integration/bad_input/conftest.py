@@ -103,9 +103,9 @@ class Host:
         places = [self.ours] if specs.is_relative_to(self.ours) else [self.ours, specs]
         return sorted(str(path) for place in places for path in place.rglob("*") if path.is_file())
 
-    def rest(self) -> dict[str, tuple[object, ...]]:
+    def rest(self) -> dict[str, object]:
         """All else there is, in enough detail to see any change."""
-        found = {}
+        found: dict[str, object] = {}
         for folder, folders, files in os.walk(self.directory):
             for name in [*folders, *files]:
                 path = Path(folder, name)
