@@ -119,16 +119,18 @@ class Cluster:
         name: str,
         profile: str,
         *flags: str,
+        cdi_dir: Path | None = None,
         timing: Timing | None = None,
         supported_versions: Sequence[str] = VERSIONS,
     ) -> ClusterNode:
         """A node of a kind, with a running kubelet and plugin; `flags` are added to the plugin's.
 
-        `timing` and `supported_versions` are the kubelet's.
+        `cdi_dir` is for a container runtime that is there already, `timing` and `supported_versions` are the kubelet's.
         """
         directory = self.directory / name
-        cdi_dir = directory / "cdi"
-        cdi_dir.mkdir(parents=True)
+        cdi_dir = cdi_dir or directory / "cdi"
+        for folder in (directory, cdi_dir):
+            folder.mkdir(parents=True, exist_ok=True)
 
         def new_kubelet() -> Kubelet:
             return Kubelet(

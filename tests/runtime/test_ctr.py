@@ -28,3 +28,10 @@ def test_ctr_refuses_a_device_that_is_not_prepared_any_more(
 
     assert (1, "") == (ran.returncode, ran.stdout)
     assert f"unresolvable CDI devices {ids[0]}" in ran.stderr
+
+
+def test_ctr_of_containerd_1_takes_the_name_for_a_path(containerd_1: Containerd) -> None:
+    ran = containerd_1.ctr_run("c", ["k8s.gpu.nvidia.com/claim=a"], "true")
+
+    assert (1, "") == (ran.returncode, ran.stdout)
+    assert "no such file or directory" in ran.stderr
