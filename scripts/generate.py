@@ -12,6 +12,7 @@ from pathlib import Path
 import grpc_tools
 from grpc_tools import protoc
 
+from dra_driver.config import schemas
 from dra_driver.devices import catalogue_pages
 from dra_driver.lint import pages as lint_pages
 from dra_driver.node import pages
@@ -40,6 +41,8 @@ def generated() -> Iterator[tuple[Path, str]]:
     classes = resources.files("dra_driver.embedded") / "examples" / "deviceclasses.yaml"
     yield Path("deploy/deviceclasses.yaml"), classes.read_text()
     yield Path("api/attributes.yaml"), catalogue_pages.render_yaml()
+    for name, text in schemas.render_opaque().items():
+        yield Path("api") / name, text
     yield Path("docs/reference/attributes.md"), catalogue_pages.render_markdown()
     yield Path("docs/lint.md"), lint_pages.render_markdown()
     yield Path("docs/reference/flags.md"), pages.render_flags()

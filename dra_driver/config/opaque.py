@@ -1,58 +1,89 @@
 """Strict decoding of opaque parameters, of the kinds that manifests for the official driver use.
 
-What is accepted is accepted in full: a field that has no effect here is refused with its JSON path, rather
-than leave a Pod running with less than it asked for. So far that leaves a GpuConfig or a MigDeviceConfig
-without settings, which is what their defaults are. Only top-level keys are looked at, so the time does not
-depend on the size of what a user wrote.
+The one door: Prepare, the webhook and lint all decide here, so what is admitted is prepared. What is accepted is
+accepted in full; a field that has no effect is refused with its JSON path, rather than leave a Pod running with less
+than it asked for. All mistakes are told at once. A configuration without settings is decoded without loading
+pydantic.
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
+from dataclasses import dataclass
 
+from dra_driver import strictjson
+from dra_driver.config.settings import Config, GpuConfig, MigDeviceConfig, Sharing
+from dra_driver.config.shown import shown
 from dra_driver.errors import ConfigError
 
 API_VERSION = "resource.nvidia.com/v1beta1"
 
+_KINDS: Mapping[str, type[GpuConfig | MigDeviceConfig]] = {
+    "GpuConfig": GpuConfig,
+    "MigDeviceConfig": MigDeviceConfig,
+}
 _UNSUPPORTED = {
     "VfioDeviceConfig": "GPUs are not passed through to virtual machines",
     "ComputeDomainChannelConfig": "ComputeDomains are not supported",
     "ComputeDomainDaemonConfig": "ComputeDomains are not supported",
 }
+_EMPTY = frozenset({"apiVersion", "kind", "sharing"})  # what a configuration without settings has
+_MAX_PROBLEMS = 8  # in one text, which has to fit into an event
 
 
-class ConfigKind(StrEnum):
-    """A kind of configuration, by the type of device that it is for."""
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake."""
 
-    GPU = "GpuConfig"
-    MIG = "MigDeviceConfig"
-
-    @property
-    def device_type(self) -> str:
-        return "gpu" if self is ConfigKind.GPU else "mig"
+    path: str  # below the parameters: ".sharing.strategy"; empty for the parameters themselves
+    message: str
 
 
-def decode(parameters: object, path: str) -> ConfigKind:
-    """What `parameters`, found at the JSON path `path`, configure; ConfigError where that is not possible."""
+class InvalidParametersError(ConfigError):
+    """Parameters that mean nothing; all that is wrong with them."""
+
+    def __init__(self, path: str, problems: tuple[Problem, ...]) -> None:
+        first, *others = problems[:_MAX_PROBLEMS]
+        told = [f"{path}{first.path}: {first.message}"]
+        told += [f"{other.path}: {other.message}".removeprefix(": ") for other in others]
+        more = len(problems) - len(told)
+        super().__init__("; ".join(told) + (f"; and {more} more" if more else ""))
+        self.problems = problems
+
+
+def decode(parameters: object, path: str) -> Config:
+    """What `parameters`, found at the JSON path `path`, configure; InvalidParametersError names every mistake."""
     if not isinstance(parameters, Mapping):
         raise ConfigError(f"{path} must be an object with apiVersion {API_VERSION} and a kind")
     kind, version = parameters.get("kind"), parameters.get("apiVersion")
     if isinstance(kind, str) and kind in _UNSUPPORTED:
-        raise ConfigError(f"{path}.kind: {kind} cannot be used with this driver: {_UNSUPPORTED[kind]}")
+        problem = Problem(".kind", f"{kind} cannot be used with this driver: {_UNSUPPORTED[kind]}")
+        raise InvalidParametersError(path, (problem,))
+    found = _KINDS.get(kind) if isinstance(kind, str) else None
+    problems = []
     if version != API_VERSION:
-        raise ConfigError(f"{path}.apiVersion: expected {API_VERSION}, not {_shown(version)}")
-    if not isinstance(kind, str) or kind not in set(ConfigKind):
-        raise ConfigError(
-            f"{path}.kind: expected {' or '.join(ConfigKind)}, not {_shown(kind)}",
-        )
-    for key, value in parameters.items():
-        if key == "sharing":
-            if value is not None:
-                raise ConfigError(f"{path}.sharing: sharing settings are not supported yet; leave them out")
-        elif key not in {"apiVersion", "kind"}:
-            raise ConfigError(f"{path}: {kind} has no field {_shown(key)}")
-    return ConfigKind(kind)
+        problems.append(Problem(".apiVersion", f"expected {API_VERSION}, not {shown(version)}"))
+    if found is None:
+        problems.append(Problem(".kind", f"expected {' or '.join(_KINDS)}, not {shown(kind)}"))
+    problems += [
+        Problem(_path(place), f"the field {shown(key)} is given twice")
+        for place, key in strictjson.repeated(parameters)
+    ]
+    sharing: Sharing | None = None
+    if found is not None and (parameters.get("sharing") is not None or parameters.keys() - _EMPTY):
+        from dra_driver.config import models
+
+        checked = models.check(str(kind), parameters)
+        if isinstance(checked, list):
+            problems += [
+                Problem(_path(place), message) for place, message in checked if place != ("apiVersion",)
+            ]
+        else:
+            sharing = checked
+    if found is None or problems:
+        raise InvalidParametersError(path, tuple(problems))
+    return found(sharing)
 
 
-def _shown(value: object) -> str:
-    """A user's value, short enough for an event."""
-    return repr(value)[:64] if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+def _path(place: tuple[int | str, ...]) -> str:
+    return "".join(
+        f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{shown(step)}]" for step in place
+    )

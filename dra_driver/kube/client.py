@@ -7,7 +7,7 @@ is tried again is the caller's to decide (see `kube.transport`).
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -61,9 +61,17 @@ class Client:
     def url(self) -> str:
         return self._transport.url
 
-    def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any]:
+    def get(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        loads: Callable[[bytes], Any] = json.loads,
+    ) -> dict[str, Any]:
+        """The object; `loads` reads its JSON."""
         attempt = _Attempt("get", resource, name, namespace)
-        return self._transport.request("GET", attempt.path(), attempt)
+        return self._transport.request("GET", attempt.path(), attempt, loads=loads)
 
     def list(
         self,

@@ -80,11 +80,12 @@ class Transport:
         attempt: object,
         body: Any = None,
         content_type: str = "application/json",
+        loads: Callable[[bytes], Any] = json.loads,
     ) -> dict[str, Any]:
-        """Send `body` as JSON to `target` (path and query) and return the object that comes back."""
+        """Send `body` as JSON to `target` (path and query) and return the object that comes back, as `loads` reads it."""
         response = self._send(method, target, attempt, body, content_type, self._timeout)
         try:
-            content = json.loads(response.data)
+            content = loads(response.data)
         except ValueError:
             content = None
         if not isinstance(content, dict):

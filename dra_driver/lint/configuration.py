@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from dra_driver.config.opaque import API_VERSION, ConfigKind, decode
+from dra_driver.config.opaque import API_VERSION, InvalidParametersError, decode
+from dra_driver.config.settings import Config as Settings
 from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.errors import ConfigError, one_line
 from dra_driver.lint.claims import Claim, Config
@@ -52,15 +53,17 @@ def _check(
         yield from _check_driver(context, manifest, config)
         return
     try:
-        kind = decode(config.parameters, config.parameters_path)
+        settings = decode(config.parameters, config.parameters_path)
+    except InvalidParametersError as error:
+        for problem in error.problems:
+            path = config.parameters_path + problem.path
+            yield context.finding(OPAQUE_CONFIG, manifest, path, problem.message)
+        return
     except ConfigError as error:
-        path, _, problem = one_line(error).partition(": ")
-        if not problem:
-            path, problem = config.parameters_path, one_line(error)
-        yield context.finding(OPAQUE_CONFIG, manifest, path, problem)
+        yield context.finding(OPAQUE_CONFIG, manifest, config.parameters_path, one_line(error))
         return
     if claim is not None and config.requests:
-        yield from _check_type(context, claim, config, kind)
+        yield from _check_type(context, claim, config, settings)
 
 
 def _check_driver(context: Context, manifest: Manifest, config: Config) -> Iterator[Finding]:
@@ -74,14 +77,12 @@ def _check_driver(context: Context, manifest: Manifest, config: Config) -> Itera
         yield context.finding(CONFIG_DRIVER, manifest, path, message, fix=f"write {DRIVER_NAME}")
 
 
-def _check_type(context: Context, claim: Claim, config: Config, kind: ConfigKind) -> Iterator[Finding]:
+def _check_type(context: Context, claim: Claim, config: Config, settings: Settings) -> Iterator[Finding]:
     for name, wishes in claim.named(config.requests).items():
         members = [d for wish in wishes for d in context.candidates(wish.device_class) or ()]
         types = {device.values.get(("attributes", DRIVER_NAME, "type")) for device in members}
-        if types and kind.device_type not in types:
-            message = (
-                f"a {kind} cannot be applied to request {name}, whose devices are of type {_listed(types)}"
-            )
+        if types and settings.device_type not in types:
+            message = f"a {settings} cannot be applied to request {name}, whose devices are of type {_listed(types)}"
             yield context.finding(CONFIG_DEVICE_TYPE, claim.manifest, f"{config.path}.requests", message)
 
 

@@ -27,6 +27,7 @@ from typing import Any
 import structlog
 
 import dra_driver.files
+from dra_driver import strictjson
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import DeviceSet, HeldDevice
 from dra_driver.errors import UnavailableError
@@ -275,7 +276,7 @@ class _Claims:
         self._client = client
 
     def get_claim(self, namespace: str, name: str) -> dict[str, Any]:
-        return self._client.get(RESOURCE_CLAIMS, name, namespace)
+        return self._client.get(RESOURCE_CLAIMS, name, namespace, loads=strictjson.loads)
 
 
 def _settle_memory() -> None:

@@ -10,10 +10,10 @@ from dra_driver.cdi.edits import EditSource
 from dra_driver.cdi.spec import CdiDevice, ContainerEdits, Spec
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import Device, DeviceSet
-from dra_driver.errors import ClaimError, HardwareError, UnavailableError
+from dra_driver.errors import ClaimError, ConfigError, HardwareError, UnavailableError
 from dra_driver.inventory.model import Gpu, Inventory
 from dra_driver.prepare.claim import Allocation, Result
-from dra_driver.prepare.config import check_config
+from dra_driver.prepare.config import choose_config
 from dra_driver.prepare.metadata import check_names, is_pod_claim_name
 from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.record import Record, RecordedDevice, State
@@ -44,7 +44,9 @@ class Planner:
         check_names(allocation)
         published = self._devices()
         found = [(result, self._find(result, published)) for result in allocation.results]
-        check_config(allocation, found)
+        for chosen in choose_config(allocation, found):
+            if chosen is not None and chosen.config.sharing is not None:
+                raise ConfigError(f"{chosen.entry.path}.sharing: it is not applied yet; leave it out")
         merged: dict[tuple[str, str | None], RecordedDevice] = {}
         for result, device in found:
             key = (device.name, result.share_id)

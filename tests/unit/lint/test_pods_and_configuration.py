@@ -149,10 +149,10 @@ PARAMETERS = {
         "parameters.kind",
         "cannot be used",
     ),
-    "sharing": (
-        f"{{{OWN}, kind: GpuConfig, sharing: {{strategy: MPS}}}}",
-        "parameters.sharing",
-        "not supported yet",
+    "a strategy that there is not": (
+        f"{{{OWN}, kind: GpuConfig, sharing: {{strategy: Turns}}}}",
+        "parameters.sharing.strategy",
+        "expected TimeSlicing or MPS, not 'Turns'",
     ),
 }
 
@@ -164,6 +164,23 @@ def test_parameters_are_decoded_as_on_the_node(check: Any, parameters: str, path
     assert ("opaque-config", f"spec.devices.config[0].opaque.{path}") == (finding.code, finding.path)
     assert message in finding.message
     assert 12 == finding.line
+
+
+def test_every_mistake_in_parameters_has_a_finding_at_its_place(check: Any) -> None:
+    limits = "{strategy: MPS, mpsConfig: {defaultActiveThreadPercentage: 101, x: 1}, timeSlicingConfig: {}}"
+
+    found = check(configured(f"{{{OWN}, kind: GpuConfig, sharing: {limits}}}"))
+
+    parameters = "spec.devices.config[0].opaque.parameters.sharing"
+    assert {
+        f"{parameters}.mpsConfig.defaultActiveThreadPercentage",
+        f"{parameters}.mpsConfig",
+        f"{parameters}.timeSlicingConfig",
+    } == {finding.path for finding in found}
+
+
+def test_sharing_settings_that_are_right_have_no_finding(check: Any) -> None:
+    assert [] == check(configured(f"{{{OWN}, kind: GpuConfig, sharing: {{strategy: MPS}}}}"))
 
 
 def test_parameters_of_another_driver_are_not_judged(check: Any) -> None:

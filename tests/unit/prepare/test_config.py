@@ -44,12 +44,7 @@ def test_accepted(node: Any, config: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        (kind(sharing={"strategy": "MPS"}), r"\.sharing: sharing settings are not supported yet"),
-        (kind(sharing={}), r"\.sharing: sharing settings are not supported yet"),
-        (
-            kind("MigDeviceConfig", sharing={"strategy": "TimeSlicing"}),
-            r"\.sharing: sharing settings are not",
-        ),
+        (kind(sharing={}), r"\.sharing\.strategy: it is required"),
         (kind(sharin={}), r": GpuConfig has no field 'sharin'"),
         (kind("VfioDeviceConfig"), r"\.kind: VfioDeviceConfig cannot be used with this driver: GPUs are not"),
         (

@@ -1,0 +1,80 @@
+"""What opaque parameters mean once they are decoded: frozen values, the same for Prepare, webhook and lint.
+
+Nothing here needs pydantic, which only the decoding of settings loads (`models`): a node whose claims carry none never
+pays for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dra_driver.quantity import Quantity
+
+
+class Interval(StrEnum):
+    """How long a process has a time-sliced GPU before the next one; NVIDIA publishes no milliseconds."""
+
+    DEFAULT = "Default"
+    SHORT = "Short"
+    MEDIUM = "Medium"
+    LONG = "Long"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSlicing:
+    """Processes take turns on the GPU, and share its memory without limits."""
+
+    interval: Interval = Interval.DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class Mps:
+    """Processes run at the same time, as clients of one MPS server."""
+
+    threads: int | None = None  # active thread percentage of each client, 0 to 100
+    memory: Quantity | None = None  # device memory of each client on each device
+    memory_of: Mapping[str, Quantity] = field(default_factory=dict)  # by UUID or index, before `memory`
+    multi_user: bool = False  # clients of several users at the same time
+
+
+Sharing = TimeSlicing | Mps
+
+
+@dataclass(frozen=True, slots=True)
+class GpuConfig:
+    """For whole GPUs; without `sharing` nothing is set, and all containers of the claim share as the GPU does."""
+
+    sharing: Sharing | None = None
+    device_type = "gpu"
+
+    def __str__(self) -> str:
+        return "GpuConfig"
+
+
+@dataclass(frozen=True, slots=True)
+class MigDeviceConfig:
+    """For MIG devices. TimeSlicing sets nothing: processes on a MIG device take turns anyway."""
+
+    sharing: Sharing | None = None
+    device_type = "mig"
+
+    def __str__(self) -> str:
+        return "MigDeviceConfig"
+
+
+Config = GpuConfig | MigDeviceConfig
+
+
+def describe(sharing: Sharing | None) -> str:
+    """The setting in words, for a message about two that disagree."""
+    match sharing:
+        case None:
+            return "no sharing settings"
+        case TimeSlicing(interval):
+            return f"TimeSlicing with interval {interval}"
+        case Mps():
+            parts = [] if sharing.threads is None else [f"{sharing.threads} % of the threads"]
+            parts += [] if sharing.memory is None else [f"{sharing.memory} of memory"]
+            parts += [f"{limit} on {device}" for device, limit in sorted(sharing.memory_of.items())]
+            parts += ["several users"] if sharing.multi_user else []
+            return f"MPS ({', '.join(parts)})" if parts else "MPS"

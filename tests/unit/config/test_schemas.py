@@ -1,0 +1,50 @@
+"""The schemas in api/ take what decoding takes, and refuse what it refuses as far as a schema can."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+API = Path(__file__).parents[3] / "api"
+HEAD = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig"}
+
+
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    return jsonschema.Draft202012Validator(json.loads((API / "gpuconfig.schema.json").read_text()))
+
+
+@pytest.mark.parametrize(
+    "sharing",
+    [
+        None,
+        {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Short"}},
+        {
+            "strategy": "MPS",
+            "mpsConfig": {"defaultPerDevicePinnedMemoryLimit": {"0": "1Gi", "GPU-1": 1048576}},
+        },
+    ],
+)
+def test_what_is_right_is_valid(schema: Any, sharing: Any) -> None:
+    assert schema.is_valid({**HEAD, "sharing": sharing})
+
+
+@pytest.mark.parametrize(
+    "sharing",
+    [
+        {},
+        {"strategy": "MPS", "replicas": 2},
+        {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 101}},
+        {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "short"}},
+    ],
+)
+def test_what_is_wrong_is_invalid(schema: Any, sharing: Any) -> None:
+    assert not schema.is_valid({**HEAD, "sharing": sharing})
+
+
+def test_mig_devices_have_a_schema_of_their_own() -> None:
+    schema = json.loads((API / "migdeviceconfig.schema.json").read_text())
+
+    assert {"strategy", "mpsConfig"} == set(schema["$defs"]["MigSharing"]["properties"])
