@@ -10,5 +10,17 @@ the slices that are given along.
 from dra_driver.lint.engine import RULES, UNREADABLE, lint
 from dra_driver.lint.finding import SEVERITIES, Finding, Rule, Severity
 from dra_driver.lint.fixes import fix
+from dra_driver.lint.surroundings import Census, Surroundings
 
-__all__ = ["RULES", "SEVERITIES", "UNREADABLE", "Finding", "Rule", "Severity", "fix", "lint"]
+__all__ = [
+    "RULES",
+    "SEVERITIES",
+    "UNREADABLE",
+    "Census",
+    "Finding",
+    "Rule",
+    "Severity",
+    "Surroundings",
+    "fix",
+    "lint",
+]

@@ -19,6 +19,7 @@ from dra_driver.lint.manifests import Manifest, manifests
 from dra_driver.lint.nodes import File, Node, read
 from dra_driver.lint.pods import pods_of
 from dra_driver.lint.scalars import is_verbatim, offsets
+from dra_driver.lint.surroundings import Surroundings
 
 MAX_EXPRESSIONS = 128 << 10  # characters of different selectors that are analysed; compiling costs 4 us each
 MAX_TRIALS = 40_000  # times that some selector is tried on some device
@@ -41,16 +42,18 @@ class Selection:
 class Context:
     """The objects that are linted together."""
 
-    def __init__(self, files: Iterable[File]) -> None:
+    def __init__(self, files: Iterable[File], surroundings: Surroundings | None = None) -> None:
         self.files = tuple(files)
         self.manifests = tuple(manifests(self.files))
         self.claims = tuple(claim for m in self.manifests if (claim := claim_of(m)) is not None)
         self.pods = tuple(pods for m in self.manifests if (pods := pods_of(m)) is not None)
         given = [found for m in self.manifests if (found := class_of(m)) is not None]
-        self.given_classes = {found.name: found for found in given}
+        around = surroundings or Surroundings()
+        self.source = "files" if surroundings is None else "cluster"  # where what is known comes from
+        self.given_classes = {**around.classes, **{found.name: found for found in given}}
         self.classes = {**own_classes(), **self.given_classes}
         slices = [m for m in self.manifests if m.kind == "ResourceSlice" and m.is_resource]
-        self.published = tuple(published(slices))
+        self.published = (*around.devices, *published(slices))
         drivers = {device.driver for device in self.published}
         self.devices = self.published if DRIVER_NAME in drivers else (*self.published, *models())
         self.has_slices = bool(self.published)

@@ -76,6 +76,7 @@ class KnownDevice:
     driver: str
     values: Mapping[Name, Any]  # as CEL has them
     varying: frozenset[Name] = frozenset()
+    count: int = 1  # how many devices of a cluster it stands for
 
     def without(self, name: Name) -> "KnownDevice":
         """The same device, had it not this value."""
@@ -212,14 +213,15 @@ def published(slices: Iterable[Manifest]) -> Iterator[KnownDevice]:
         driver, pool = as_text(spec.get("driver")), as_text(as_map(spec.get("pool")).get("name"))
         for entry in map(as_map, as_list(spec.get("devices"))):
             body = {**entry, **as_map(entry.get("basic"))}
-            values = _lenient(driver, body)
-            if values is not None:
-                yield KnownDevice(f"{as_text(entry.get('name'))} of pool {pool}", driver, values)
+            device = known_device(f"{as_text(entry.get('name'))} of pool {pool}", driver, body)
+            if device is not None:
+                yield device
 
 
-def _lenient(driver: str, body: Mapping[str, Any]) -> Mapping[Name, Any] | None:
+def known_device(label: str, driver: str, body: Mapping[str, Any]) -> KnownDevice | None:
+    """A device as a slice of v1 has it; None where one of its values is none."""
     try:
-        return _values(driver, body)
+        return KnownDevice(label, driver, _values(driver, body))
     except (EvaluationError, AttributeError, KeyError, TypeError):
         return None
 

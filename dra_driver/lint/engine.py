@@ -26,6 +26,7 @@ from dra_driver.lint import (
 from dra_driver.lint.context import Context
 from dra_driver.lint.finding import SEVERITIES, Finding, Rule
 from dra_driver.lint.nodes import File, read
+from dra_driver.lint.surroundings import Surroundings
 from dra_driver.yamlevents import YamlError
 
 
@@ -59,8 +60,11 @@ RULES: tuple[Rule, ...] = tuple(rule for family in _FAMILIES for rule in family.
 UNREADABLE = documents.UNREADABLE.code
 
 
-def lint(sources: Iterable[tuple[str, bytes]]) -> list[Finding]:
-    """What there is to say about files, given as names with contents; in the order of files, lines and columns."""
+def lint(sources: Iterable[tuple[str, bytes]], surroundings: Surroundings | None = None) -> list[Finding]:
+    """What there is to say about files, given as names with contents; in the order of files, lines and columns.
+
+    `surroundings` is the cluster that they are for; without one, what the files do not have is not known.
+    """
     files: list[File] = []
     found: list[Finding] = []
     order: dict[str, int] = {}
@@ -70,7 +74,7 @@ def lint(sources: Iterable[tuple[str, bytes]]) -> list[Finding]:
             files.append(read(data, name))
         except YamlError as error:
             found.append(documents.unreadable(name, error))
-    context = Context(files)
+    context = Context(files, surroundings)
     for family in _FAMILIES:
         found += family.check(context)
     found = _settled(found)

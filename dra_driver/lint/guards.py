@@ -59,7 +59,7 @@ def _check_read(context: Context, selection: Selection, read: Read) -> Iterator[
     lacking = [device for device in devices if name not in device.values]
     failing = [device for device in lacking if _fails(context, selection.expression, device, name)]
     if failing:
-        count = len({device.label for device in failing})
+        count = sum({device.label: device.count for device in failing}.values())
         others = f" and {count - 1} others" if count > 2 else " and another" if count == 2 else ""
         message = f"not every device has {read.text}: {failing[0].label}{others} would make the selector fail"
         yield _finding(context, selection, read, message, None)

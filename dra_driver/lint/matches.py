@@ -23,7 +23,7 @@ NEVER_MATCHES = Rule(
     "warning",
     "No known device meets the selectors",
     "The claim would stay pending. The finding names what comes nearest. Where a text is asked for that is not like any "
-    "that is known, it may be a GPU that is not known here, and the finding is for information.",
+    "that is known, and no slices are given, it may be a GPU that is not known here, and the finding is for information.",
 )
 ALWAYS_MATCHES = Rule(
     "always-matches",
@@ -104,16 +104,20 @@ def _never(
     message = f"no {what} meets {'the selector' if alone or len(group) == 1 else 'all selectors'}"
     if len(group) > 1:
         counts = (
-            f"selector {position} leaves {len(context.possible(selection.expression, devices))}"
+            f"selector {position} leaves {_count(context.possible(selection.expression, devices))}"
             for position, selection in enumerate(group)
         )
-        message += f": of {len(devices)}, {', '.join(counts)}"
+        message += f": of {_count(devices)}, {', '.join(counts)}"
     found = [c for s in ([at] if alone else group) for c in comparisons(s.expression)]
     hint, near = _nearest(found, devices)
-    severity: Severity | None = None if near else "info"
+    severity: Severity | None = None if near or context.has_slices else "info"
     return context.finding(
         NEVER_MATCHES, at.manifest, at.text.path, f"{message}; {hint}" if hint else message, severity=severity
     )
+
+
+def _count(devices: Iterable[KnownDevice]) -> int:
+    return sum(device.count for device in devices)
 
 
 def _nearest(found: list[Comparison], devices: Sequence[KnownDevice]) -> tuple[str, bool]:
@@ -212,6 +216,10 @@ def _check_always(context: Context, selection: Selection, answers: Sequence[Answ
             ALWAYS_MATCHES, selection.manifest, selection.text.path, message, severity="warning"
         )
     elif selection.wish is not None and answers and all(answer is Answer.YES for answer in answers):
-        what = f"all {len(answers)} devices of the slices" if context.has_slices else "every known model"
+        what = (
+            f"all {_count(selection.of_class)} devices of the slices"
+            if context.has_slices
+            else "every known model"
+        )
         message = f"{what} of class {selection.wish.device_class} meet{'' if context.has_slices else 's'} the selector"
         yield context.finding(ALWAYS_MATCHES, selection.manifest, selection.text.path, message)

@@ -79,14 +79,15 @@ def _check_classes(context: Context, claim: Claim) -> Iterator[Finding]:
         if name in _UNSUPPORTED:
             message = f"the class {name} is the official driver's; this driver has no such devices"
             yield context.finding(UNKNOWN_CLASS, claim.manifest, path, message)
-        elif context.given_classes:
+        elif context.given_classes or context.source == "cluster":
             own = name in context.classes
             near = get_close_matches(name, list(context.given_classes), 1)
             fix = f"did you mean {near[0]}?" if near else None
             if own:
                 fix = "apply deploy/deviceclasses.yaml, which comes with the driver"
-            there = ", ".join(sorted(context.given_classes))
-            message = f"there is no DeviceClass {name}; the files have {there}"
+            there = ", ".join(sorted(context.given_classes)) or "none"
+            has = "has" if context.source == "cluster" else "have"
+            message = f"there is no DeviceClass {name}; the {context.source} {has} {there}"
             yield context.finding(UNKNOWN_CLASS, claim.manifest, path, message, fix=fix)
         elif name not in context.classes and (near := get_close_matches(name, list(context.classes), 1, 0.8)):
             message = f"there is no DeviceClass {name} that comes with the driver"

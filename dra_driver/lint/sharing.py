@@ -78,5 +78,5 @@ def _available(context: Context, template: Claim) -> int | None:
     """How many devices of the slices are of the template's classes; None without slices."""
     if not context.has_slices:
         return None
-    found = {id(device) for wish in template.wishes for device in context.candidates(wish.device_class) or ()}
-    return len(found)
+    found = {id(d): d.count for wish in template.wishes for d in context.candidates(wish.device_class) or ()}
+    return sum(found.values())
