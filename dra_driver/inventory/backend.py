@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from dra_driver.inventory.mig_control import MigControl
 from dra_driver.inventory.model import Inventory
 
 
@@ -9,6 +10,11 @@ class Backend(Protocol):
     """A source of hardware facts: NVML, or a simulated node."""
 
     name: str  # "nvml", "simulated:dgx-h100": for logs
+
+    @property
+    def mig(self) -> MigControl:
+        """What cuts its GPUs into MIG devices."""
+        ...
 
     def scan(self) -> Inventory:
         """What is there now.

@@ -7,12 +7,14 @@ of /sys and /proc that tell of GPUs, as far as a kubelet plugin, CDI and a conta
 from collections.abc import Iterable, Iterator
 
 from dra_driver.inventory.installed_driver import installed_driver
-from dra_driver.inventory.model import Gpu
+from dra_driver.inventory.mig_control import ComputeInstance, GpuInstance
+from dra_driver.inventory.model import Gpu, Mig
 from dra_driver.inventory.profile import Profile
 from dra_driver.inventory.root_entries import DEFAULT_LAYOUT, CharDevice, Entry, File, Layout, Symlink
 
 # The order in which device numbers are given out; drm is not NVIDIA's, but its nodes must be no real ones either.
 _DRIVERS = ("nvidia", "nvidia-uvm", "nvidia-nvswitch", "nvidia-caps", "drm")
+_CAPABILITIES = "proc/driver/nvidia/capabilities"
 _CAP_CONFIG, _CAP_MONITOR, _CAPS_FIRST = 1, 2, 3
 _CAPS_PER_INSTANCE, _INSTANCES_PER_GPU = 9, 15
 
@@ -56,7 +58,14 @@ def _dev(
     if profile.switches:
         yield "dev/nvidia-nvswitchctl", CharDevice(majors["nvidia-nvswitch"], 255)
     if any(gpu.mig for gpu in gpus):
-        for minor in (_CAP_CONFIG, _CAP_MONITOR, *(minor for _, minor in _mig_capabilities(gpus))):
+        existing = (
+            minor
+            for gpu in gpus
+            if gpu.mig is not None and gpu.minor is not None
+            for instance in instances_of(gpu.mig)
+            for _, minor in _minors(gpu.minor, instance)
+        )
+        for minor in (_CAP_CONFIG, _CAP_MONITOR, *existing):
             mode = 0o400 if minor == _CAP_CONFIG else 0o444
             yield f"dev/nvidia-caps/nvidia-cap{minor}", CharDevice(majors["nvidia-caps"], minor, mode)
 
@@ -125,32 +134,62 @@ def _proc(profile: Profile, gpus: tuple[Gpu, ...], majors: dict[str, int]) -> It
     yield "proc/devices", _text("Character devices:", *devices, "", "Block devices:")
     if not any(gpu.mig for gpu in gpus):
         return
-    capabilities = "proc/driver/nvidia/capabilities"
-    yield f"{capabilities}/mig/config", _capability(_CAP_CONFIG, 0o400)
-    yield f"{capabilities}/mig/monitor", _capability(_CAP_MONITOR, 0o444)
+    yield f"{_CAPABILITIES}/mig/config", _capability(_CAP_CONFIG, 0o400)
+    yield f"{_CAPABILITIES}/mig/monitor", _capability(_CAP_MONITOR, 0o444)
     minors = [f"config {_CAP_CONFIG}", f"monitor {_CAP_MONITOR}"]
-    for name, minor in _mig_capabilities(gpus):
-        gpu_name, _, rest = name.partition("/")
-        yield f"{capabilities}/{gpu_name}/mig/{rest}", _capability(minor, 0o444)
-        minors.append(f"{name} {minor}")
+    for gpu in gpus:
+        if gpu.mig is not None and gpu.minor is not None:
+            yield from capabilities_of(gpu.minor, instances_of(gpu.mig)).items()
+            minors += _all_minors(gpu.minor)
     yield "proc/driver/nvidia-caps/mig-minors", _text(*minors)
 
 
-def _mig_capabilities(gpus: tuple[Gpu, ...]) -> Iterator[tuple[str, int]]:
-    """The capability of each existing GPU and compute instance, with its minor of nvidia-caps.
+def capabilities_folder(gpu_minor: int) -> str:
+    """Where the driver shows a GPU's existing instances."""
+    return f"{_CAPABILITIES}/gpu{gpu_minor}"
 
-    The driver numbers all that could exist in sequence: GPUs, their 15 GPU instances, the 8 compute instances
-    of each.
+
+def capabilities_of(gpu_minor: int, instances: Iterable[GpuInstance]) -> dict[str, Entry]:
+    """The capabilities of a GPU's instances, by path below the root."""
+    folder = f"{capabilities_folder(gpu_minor)}/mig"
+    return {
+        f"{folder}/{name}/access": _capability(minor, 0o444)
+        for instance in instances
+        for name, minor in _minors(gpu_minor, instance)
+    }
+
+
+def instances_of(mig: Mig) -> tuple[GpuInstance, ...]:
+    """The instances that a GPU's MIG devices stand in."""
+    return tuple(
+        GpuInstance(
+            device.gpu_instance,
+            device.profile.id,
+            device.placement,
+            device.profile.size,
+            (ComputeInstance(device.compute_instance, device.uuid),),
+        )
+        for device in mig.devices
+    )
+
+
+def _minors(gpu_minor: int, instance: GpuInstance) -> Iterator[tuple[str, int]]:
+    """The name of a GPU instance and of its compute instances, each with its minor of nvidia-caps.
+
+    The driver numbers all that could exist in sequence: GPUs, their 15 GPU instances, the 8 compute instances of each.
     """
-    for gpu in gpus:
-        if gpu.mig is None or gpu.minor is None:
-            continue
-        for device in gpu.mig.devices:
-            index = gpu.minor * _INSTANCES_PER_GPU + device.gpu_instance
-            minor = _CAPS_FIRST + index * _CAPS_PER_INSTANCE
-            name = f"gpu{gpu.minor}/gi{device.gpu_instance}"
-            yield f"{name}/access", minor
-            yield f"{name}/ci{device.compute_instance}/access", minor + 1 + device.compute_instance
+    number = _CAPS_FIRST + (gpu_minor * _INSTANCES_PER_GPU + instance.id) * _CAPS_PER_INSTANCE
+    yield f"gi{instance.id}", number
+    for compute in instance.compute_instances:
+        yield f"gi{instance.id}/ci{compute.id}", number + 1 + compute.id
+
+
+def _all_minors(gpu_minor: int) -> Iterator[str]:
+    """The lines of mig-minors for a GPU, which lists what could exist."""
+    full = tuple(ComputeInstance(i, "") for i in range(_CAPS_PER_INSTANCE - 1))
+    for number in range(_INSTANCES_PER_GPU):
+        for name, minor in _minors(gpu_minor, GpuInstance(number, 0, 0, 0, full)):
+            yield f"gpu{gpu_minor}/{name}/access {minor}"
 
 
 def _capability(minor: int, mode: int) -> File:

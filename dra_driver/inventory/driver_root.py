@@ -13,12 +13,13 @@ directory that is neither empty nor marked as ours is refused, `/` above all.
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dra_driver.errors import UnavailableError, UsageError
-from dra_driver.inventory.driver_files import driver_files
+from dra_driver.inventory.driver_files import capabilities_folder, capabilities_of, driver_files
 from dra_driver.inventory.faults import faults_file
+from dra_driver.inventory.mig_control import GpuInstance
 from dra_driver.inventory.profile import Profile
 from dra_driver.inventory.root_entries import DEFAULT_LAYOUT, CharDevice, Entry, File, Layout, Symlink
 
@@ -53,10 +54,29 @@ def make_driver_root(
                 name: File(b"", entry.mode) if isinstance(entry, CharDevice) else entry
                 for name, entry in files.items()
             }
-        _sync(path, files)
+        kept = frozenset({faults_file(path).parent, path / _MARKER})
+        _make_folder(faults_file(path).parent)
+        _sync(path, files, kept)
     except OSError as error:
         raise UnavailableError(f"the simulated driver root {path} cannot be made: {error}") from error
     return device_nodes
+
+
+def show_instances(path: Path, gpu_minor: int, instances: Iterable[GpuInstance]) -> None:
+    """Have the driver root at `path` show these instances of a GPU, as a driver does when they come and go.
+
+    Only /proc: device nodes of new instances are made by programs of the node, if at all.
+    UnavailableError where the file system refuses.
+    """
+    try:
+        folder = path / capabilities_folder(gpu_minor)
+        files = capabilities_of(gpu_minor, instances)
+        if files:
+            _sync(folder, {str((path / name).relative_to(folder)): entry for name, entry in files.items()})
+        else:
+            _remove(folder)
+    except OSError as error:
+        raise UnavailableError(f"the simulated driver root {path} cannot be changed: {error}") from error
 
 
 def _claim(path: Path) -> None:
@@ -98,24 +118,25 @@ def _may_make_nodes(root: Path, major: int) -> bool:
     return True
 
 
-def _sync(root: Path, wanted: dict[str, Entry]) -> None:
+def _sync(root: Path, wanted: dict[str, Entry], keep: frozenset[Path] = frozenset()) -> None:
+    """Have below `root` what is wanted and nothing else, but for what is in `keep`."""
     folders = {str(parent) for name in wanted for parent in Path(name).parents}
-    faults = faults_file(root).parent
-    for found in _walk(root, faults):
+    root.mkdir(parents=True, exist_ok=True)
+    for found in _walk(root, keep):
         name = str(found.relative_to(root))
-        if name not in folders and name not in wanted and found not in {faults, root / _MARKER}:
+        if name not in folders and name not in wanted and found not in keep:
             _remove(found)
-    for folder in sorted(folders | {str(faults.relative_to(root))}):
+    for folder in sorted(folders):
         _make_folder(root / folder)
     for name, entry in wanted.items():
         _make(root / name, entry)
 
 
-def _walk(root: Path, skip: Path) -> Iterator[Path]:
-    """All that is below `root`, a folder after its content; links are not followed, `skip` is not entered."""
+def _walk(root: Path, skip: frozenset[Path]) -> Iterator[Path]:
+    """All that is below `root`, a folder after its content; links are not followed, those in `skip` not entered."""
     for entry in list(os.scandir(root)):
         path = Path(entry.path)
-        if entry.is_dir(follow_symlinks=False) and path != skip:
+        if entry.is_dir(follow_symlinks=False) and path not in skip:
             yield from _walk(path, skip)
         yield path
 

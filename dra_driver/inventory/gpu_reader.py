@@ -6,7 +6,8 @@ from typing import Final
 
 from dra_driver.inventory.document import Value
 from dra_driver.inventory.links import read_pci_address
-from dra_driver.inventory.mig_table import MigTable, occupy
+from dra_driver.inventory.mig_rules import Place, instance_id, misfit
+from dra_driver.inventory.mig_table import MigTable
 from dra_driver.inventory.model import Fabric, Gpu, Mig, MigDevice
 
 _BRANDS: Final = (
@@ -17,6 +18,7 @@ _ARCHITECTURES: Final = (
     "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada Lovelace", "Hopper", "Blackwell", "Rubin",
     "Unknown",
 )  # fmt: skip
+_SWITCHABLE: Final = ("Hopper", "Blackwell", "Rubin")  # MIG mode changes without a reset
 _ADDRESSING_MODES: Final = ("HMM", "ATS", "None")
 _MODEL_KEYS: Final = (
     "name", "brand", "architecture", "computeCapability", "memoryMiB", "multiprocessors", "addressingMode",
@@ -48,6 +50,7 @@ class GpuReader:
         pci = self._unique("PCI address", read_pci_address(own["pci"]), entry, own["pci"])
         uuid, minor, serial = fields.get("uuid"), own.get("minor"), (self._defaults | own).get("serial")
         capability = fields.get("computeCapability")
+        architecture = fields["architecture"].choice(_ARCHITECTURES) if "architecture" in fields else None
         if "pciDeviceId" in fields:
             self.device_ids[pci] = fields["pciDeviceId"].text("four hex digits such as 20b0", r"[0-9a-f]{4}")
         return Gpu(
@@ -57,7 +60,7 @@ class GpuReader:
             minor=_DERIVED if minor is None else self._minor(minor, entry),
             name=fields["name"].text(),
             brand=fields["brand"].choice(_BRANDS) if "brand" in fields else None,
-            architecture=fields["architecture"].choice(_ARCHITECTURES) if "architecture" in fields else None,
+            architecture=architecture,
             compute_capability=None if capability is None else _capability(capability),
             memory_bytes=fields["memoryMiB"].integer(1, 2**24, "a whole number of MiB") << 20
             if "memoryMiB" in fields
@@ -68,7 +71,7 @@ class GpuReader:
             multiprocessors=fields["multiprocessors"].integer(1, 4096)
             if "multiprocessors" in fields
             else None,
-            mig=self._mig(fields["mig"]) if "mig" in fields else None,
+            mig=self._mig(fields["mig"], switchable=architecture in _SWITCHABLE) if "mig" in fields else None,
             fabric=_fabric(fields["fabric"]) if "fabric" in fields else None,
             pcie_root=fields["root"].text("a PCIe root such as pci0000:64", r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
             if "root" in fields
@@ -96,7 +99,7 @@ class GpuReader:
         self._unique("minor number", str(minor), entry, value)
         return minor
 
-    def _mig(self, value: Value) -> Mig:
+    def _mig(self, value: Value, *, switchable: bool) -> Mig:
         fields = value.fields(["table"], ["enabled", "devices"])
         name = str(fields["table"].content)
         if name not in self._tables:
@@ -112,9 +115,13 @@ class GpuReader:
             if profile is None:
                 device["profile"].fail(f"one of {', '.join(known.name for known in table.profiles)}")
             start = device["start"].integer(0, table.slices - 1, "a memory slice")
-            occupy(item, table, profile, start, devices)
-            devices.append(MigDevice("", table.gpu_instance(profile, start), 0, profile, start))
-        return Mig(enabled=enabled, pending=enabled, profiles=table.profiles, devices=tuple(devices))
+            taken = [Place(other.profile, other.placement) for other in devices]
+            if reason := misfit(Place(profile, start), taken, table.profiles):
+                item.reject(reason)
+            devices.append(MigDevice("", instance_id(profile, start, table.profiles), 0, profile, start))
+        return Mig(
+            enabled, pending=enabled, profiles=table.profiles, devices=tuple(devices), switchable=switchable
+        )
 
 
 def _gpu_uuid(value: Value) -> str:

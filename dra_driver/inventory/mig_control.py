@@ -1,6 +1,6 @@
 """Cutting a GPU into MIG devices and putting it together again: the one door to hardware that is changed.
 
-A backend that can do it is a `MigControl` too. Calls name hardware by the UUID of the GPU and by the ids that the driver
+Every backend has one, as `mig`. Calls name hardware by the UUID of the GPU and by the ids that the driver
 gave, never by handles or indices. Each does one thing, so that whoever calls can record it before the next;
 none of them retries, rolls back or guesses. What exists is asked anew each time.
 
@@ -39,14 +39,14 @@ class MigControl(Protocol):
         ...
 
     def mode(self, gpu_uuid: str) -> bool:
-        """Whether the GPU is in MIG mode now; HardwareError where another mode waits for a reset."""
+        """Whether the GPU is in MIG mode now."""
         ...
 
     def set_mode(self, gpu_uuid: str, *, enabled: bool) -> None:
         """Switch MIG mode on or off, and have it in force on return.
 
-        HardwareError where that needs a reset, with the GPU left in the mode it had; UnavailableError while
-        something uses the GPU. No GPU instance is lost by this: there must be none.
+        HardwareError where that needs a reset, with nothing left to come into force at one; UnavailableError while
+        something uses the GPU.
         """
         ...
 

@@ -1,16 +1,14 @@
 """The MIG table of a GPU model: which instances it can be cut into, and where they fit.
 
 Tables are YAML files of their own, since several profiles of nodes share one: those in `profiles/mig`, by name,
-or a file beside the user's profile. `occupy` holds the rules by which instances stand beside each other, for
-devices that a profile says exist already: starts of the table, no memory slice twice, and in sum no more
-compute slices and engines than the profile that is the whole board has.
+or a file beside the user's profile.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dra_driver.inventory.document import Value
-from dra_driver.inventory.model import MigDevice, MigProfile
+from dra_driver.inventory.model import MigProfile
 
 _ENGINES = {
     "copyEngines": "copy_engines",
@@ -19,7 +17,6 @@ _ENGINES = {
     "jpegEngines": "jpeg_engines",
     "ofaEngines": "ofa_engines",
 }
-_SUMMED = {"computeSlices": "compute_slices", "multiprocessors": "multiprocessors", **_ENGINES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +29,6 @@ class MigTable:
 
     def profile(self, name: str) -> MigProfile | None:
         return next((profile for profile in self.profiles if profile.name == name), None)
-
-    def gpu_instance(self, profile: MigProfile, start: int) -> int:
-        """The driver's id of an instance there: the board's halves are 1 and 2, their halves 3 to 6, and so on."""
-        return self.slices // profile.size - 1 + start // profile.size
 
 
 def read_table(document: Value) -> MigTable:
@@ -85,24 +78,6 @@ def _read_profile(item: Value, slices: int) -> MigProfile:
         size=size,
         **{key: fields[name].integer(0, 1024) if name in fields else 0 for name, key in _ENGINES.items()},
     )
-
-
-def occupy(item: Value, table: MigTable, profile: MigProfile, start: int, taken: list[MigDevice]) -> None:
-    """Check that `profile` fits at `start` beside the instances in `taken`; UsageError at `item` where not."""
-    if start not in profile.placements:
-        item.reject(
-            f"expected {profile.name} to start at one of {', '.join(map(str, profile.placements))}, found {start}"
-        )
-    for other in taken:
-        if start < other.placement + other.profile.size and other.placement < start + profile.size:
-            item.reject(f"{profile.name} at {start} overlaps with {other.profile.name} at {other.placement}")
-    if sum(other.profile.id == profile.id for other in taken) >= profile.max_instances:
-        item.reject(f"expected at most {profile.max_instances} of {profile.name}, found more")
-    for name, key in _SUMMED.items():
-        board = max(getattr(other, key) for other in table.profiles)
-        used = sum(getattr(other, key) for other in (profile, *(device.profile for device in taken)))
-        if used > board:
-            item.reject(f"expected at most {board} {name} on the board, found {used}")
 
 
 def read_unverified(document: Value) -> dict[str, str]:

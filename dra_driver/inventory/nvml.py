@@ -30,6 +30,7 @@ from dra_driver.inventory.known import KnownGpus
 from dra_driver.inventory.model import Inventory, Problem
 from dra_driver.inventory.nvml_api import Code, NvmlCalls, NvmlError, NvmlModule
 from dra_driver.inventory.nvml_library import Loader, known_roots
+from dra_driver.inventory.nvml_mig_control import NvmlMigControl
 from dra_driver.inventory.nvml_session import NvmlSession, Scan
 from dra_driver.inventory.sysfs import bound_gpus
 
@@ -75,6 +76,7 @@ class NvmlBackend:
         self._calls = NvmlCalls(nvml)
         self._loader = Loader(nvml, roots, load_library)
         self._session: NvmlSession | None = None
+        self.mig = NvmlMigControl(self._calls, lambda: self._session is not None)
         self._patience_seconds = reopen_seconds
 
     @property

@@ -20,6 +20,7 @@ from dra_driver.inventory.model import Mig, MigDevice, MigProfile, Problem
 from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code, Handle, NvmlCalls, NvmlError, text
 
 _MIB = 2**20
+_HOPPER = 9  # the first nvmlDeviceArchitecture_t whose mode is switched without a reset
 # By NVML_GPU_INSTANCE_PROFILE_<n>_SLICE_<variant>: media engines extra, graphics, no media, all media.
 _SUFFIXES = {
     0x7: "+me",
@@ -45,7 +46,19 @@ def read_mig(
     current, pending = mode
     profiles = _read_profiles(calls, handle, memory_bytes)
     devices, problems = _read_devices(calls, handle, gpu_uuid, profiles) if current else ((), ())
-    return Mig(bool(current), bool(pending), tuple(profiles.values()), devices), problems
+    mig = Mig(bool(current), bool(pending), tuple(profiles.values()), devices, is_switchable(calls, handle))
+    return mig, problems
+
+
+def is_switchable(calls: NvmlCalls, handle: Handle) -> bool:
+    """Whether the MIG mode can be switched without a reset; a driver that does not say leaves the architecture."""
+    nvml = calls.module
+    ask, field = nvml.nvmlDeviceGetFieldValues, nvml.NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED
+    values = calls.optional(ask, handle, [field])
+    if values is not None and values[0].nvmlReturn == Code.SUCCESS:
+        return bool(values[0].value.uiVal)
+    architecture = calls.optional(nvml.nvmlDeviceGetArchitecture, handle)
+    return architecture is not None and architecture >= _HOPPER
 
 
 def _read_profiles(calls: NvmlCalls, handle: Handle, memory_bytes: int | None) -> dict[int, MigProfile]:

@@ -8,21 +8,29 @@ another process. Nothing here touches the machine's own hardware.
 from dataclasses import replace
 from pathlib import Path
 
-from dra_driver.errors import UsageError, one_line
-from dra_driver.inventory.faults import Fault, Faults, read_faults
+from dra_driver.errors import UnavailableError, UsageError, one_line
+from dra_driver.inventory.faults import Fault, Faults, faults_file, read_faults
 from dra_driver.inventory.model import Gpu, Inventory, Problem
 from dra_driver.inventory.profile import Profile
+from dra_driver.inventory.simulated_mig import SimulatedMig
 
 
 class SimulatedBackend:
-    """A `Backend` for the node `node_name` of the kind `profile`; `faults` is the path of its fault file."""
+    """A `Backend` for the node `node_name` of the kind `profile`.
 
-    def __init__(self, profile: Profile, node_name: str, *, faults: Path | None = None) -> None:
+    `driver_root` is where its driver root was made: faults and MIG state are kept there. Without it nothing goes
+    wrong, and how GPUs are cut is forgotten with the object. `faults` is the path of another fault file.
+    """
+
+    def __init__(
+        self, profile: Profile, node_name: str, *, driver_root: Path | None = None, faults: Path | None = None
+    ) -> None:
         self.name = f"simulated:{profile.name}"
         self._profile = profile
         self._gpus = profile.gpus_on(node_name)
-        self._faults_file = faults
+        self._faults_file = faults or (None if driver_root is None else faults_file(driver_root))
         self._faults = Faults()
+        self.mig = SimulatedMig(self._gpus, self._current_faults, driver_root)
 
     def scan(self) -> Inventory:
         problems = self._read_faults()
@@ -32,15 +40,19 @@ class SimulatedBackend:
             )
         gpus: list[Gpu] = []
         for gpu in self._gpus:
-            fault = self._faults.of(gpu)
+            fault = self._faults.gpus.of(gpu)
             if fault is Fault.ABSENT:
                 continue
-            present = replace(gpu, index=len(gpus))
+            text: str | None = None
             if fault is Fault.LOST:
                 text = f"GPU {gpu.uuid} at {gpu.pci_address} is lost: it does not answer any more (simulated)"
-                present = replace(present, fault=text)
+            try:
+                present = self.mig.now(gpu, self._faults.mig.of(gpu))
+            except UnavailableError as error:
+                present, text = gpu, text or str(error)
+            if text is not None:
                 problems.append(Problem(text, gpu.pci_address, gpu.uuid))
-            gpus.append(present)
+            gpus.append(replace(present, index=len(gpus), fault=text))
         return Inventory(
             available=True,
             driver_version=self._profile.driver_version,
@@ -52,6 +64,10 @@ class SimulatedBackend:
     def close(self) -> None:
         """Nothing is held."""
 
+    def _current_faults(self) -> Faults:
+        self._read_faults()  # what is wrong with the file is told by the next scan
+        return self._faults
+
     def _read_faults(self) -> list[Problem]:
         if self._faults_file is None:
             return []
@@ -62,6 +78,6 @@ class SimulatedBackend:
         known = {name for gpu in self._gpus for name in (gpu.uuid, gpu.pci_address)}
         return [
             Problem(f"{self._faults_file}: there is no GPU {name} on this node to simulate a fault of")
-            for name in self._faults.gpus
+            for name in self._faults.named()
             if name not in known
         ]

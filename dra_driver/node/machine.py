@@ -43,7 +43,6 @@ def _nvml(settings: Settings) -> Machine:
 
 def _simulated(settings: Settings, profile_name: str) -> Machine:
     from dra_driver.inventory.driver_root import make_driver_root
-    from dra_driver.inventory.faults import faults_file
     from dra_driver.inventory.profile import load_profile
     from dra_driver.inventory.simulated import SimulatedBackend
 
@@ -52,7 +51,7 @@ def _simulated(settings: Settings, profile_name: str) -> Machine:
     root = _driver_root(settings) or Root(PurePosixPath(own), own)
     has_nodes = make_driver_root(profile, root.local, node_name=settings.node_name)
     root = replace(root, nodes=CHARACTER_DEVICES if has_nodes else PLACEHOLDERS)
-    backend = SimulatedBackend(profile, settings.node_name, faults=faults_file(root.local))
+    backend = SimulatedBackend(profile, settings.node_name, driver_root=root.local)
     return Machine(backend, _edits(root, root, settings.nvidia_cdi_hook_path))
 
 

@@ -130,7 +130,8 @@ def test_capabilities_of_mig_devices_are_numbered_as_the_driver_does(
     proc = make(mig_profile) / "proc"
     # GPU 3, GPU instance 11: 3 + 3 * 135 + 11 * 9
     minors = (proc / "driver/nvidia-caps/mig-minors").read_text().splitlines()
-    assert minors == ["config 1", "monitor 2", "gpu3/gi11/access 507", "gpu3/gi11/ci0/access 508"]
+    assert minors[:2] == ["config 1", "monitor 2"]
+    assert {"gpu3/gi11/access 507", "gpu3/gi11/ci0/access 508"} <= set(minors)
     access = (proc / "driver/nvidia/capabilities/gpu3/mig/gi11/ci0/access").read_text()
     assert access == "DeviceFileMinor: 508\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
 

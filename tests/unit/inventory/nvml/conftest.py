@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_driver.inventory.fake_nvml import FakeGpu, FakeNvml
+from dra_driver.inventory.fake_gpu import FakeGpu
+from dra_driver.inventory.fake_nvml import FakeNvml
 from dra_driver.inventory.model import Gpu, Inventory
 from dra_driver.inventory.nvml import NvmlBackend
 from dra_driver.inventory.nvml_library import LIBRARY

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_driver.inventory.fake_nvml import FakeGpu
+from dra_driver.inventory.fake_gpu import FakeGpu
 from dra_driver.inventory.model import Problem
 from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_driver.inventory.fake_nvml import FakeGpu, FakeMig, FakeMigDevice, FakeProfile
+from dra_driver.inventory.fake_gpu import FakeGpu, FakeMig, FakeMigDevice, FakeProfile
 from dra_driver.inventory.model import Mig, MigDevice, MigProfile
 from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code
 from dra_driver.inventory.nvml_mig import profile_name
@@ -80,6 +80,7 @@ def test_existing_devices_are_told_with_profile_and_placement(node: Node) -> Non
         pending=True,
         profiles=(SMALL, BIG),
         devices=(MigDevice("MIG-a", 7, 0, SMALL, 0), MigDevice("MIG-b", 2, 0, BIG, 4)),
+        switchable=True,
     )
 
 
@@ -175,7 +176,7 @@ def test_profiles_that_the_driver_does_not_list_leave_mode_and_gpu(node: Node, c
     gpu.errors = dict.fromkeys(
         ["nvmlDeviceGetGpuInstanceProfileInfoV", "nvmlDeviceGetGpuInstanceProfileInfo"], code
     )
-    assert node(gpu).gpu().mig == Mig(enabled=False, pending=True)
+    assert node(gpu).gpu().mig == Mig(enabled=False, pending=True, switchable=True)
 
 
 def test_placements_that_are_not_told_leave_the_device_its_own(node: Node) -> None:

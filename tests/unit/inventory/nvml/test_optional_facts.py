@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dra_driver.inventory.fake_nvml import FakeFabric, FakeGpu, FakeLink, FakeMig, FakeNvml
+from dra_driver.inventory.fake_gpu import FakeFabric, FakeGpu, FakeLink, FakeMig
+from dra_driver.inventory.fake_nvml import FakeNvml
 from dra_driver.inventory.model import Fabric, Gpu, Mig, NvLink, RemoteType
 from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code, NvmlCalls
 from dra_driver.inventory.nvml_reader import read_gpu
@@ -34,7 +35,7 @@ EXPECTED = Gpu(
     memory_bytes=81559 * 2**20,
     addressing_mode="HMM",
     multiprocessors=132,
-    mig=Mig(enabled=False, pending=True),
+    mig=Mig(enabled=False, pending=True, switchable=True),
     nvlinks=(NvLink(0, RemoteType.GPU, "0000:66:00.0"),),
     fabric=Fabric("01010101-0101-0101-0101-010101010101", 7),
     serial="1650000000001",
@@ -50,6 +51,7 @@ MISSING: dict[str, dict[str, Any]] = {
     "nvmlDeviceGetNumGpuCores": {"multiprocessors": None},
     "nvmlDeviceGetSerial": {"serial": None},
     "nvmlDeviceGetMigMode": {"mig": None},
+    "nvmlDeviceGetFieldValues": {},  # the architecture tells it too
     "nvmlDeviceGetNvLinkRemoteDeviceType": {
         "nvlinks": (NvLink(0, RemoteType.UNKNOWN, "0000:66:00.0"),),
     },

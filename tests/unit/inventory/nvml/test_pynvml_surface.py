@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dra_driver.inventory.fake_nvml import FakeGpu, FakeNvml
+from dra_driver.inventory.fake_gpu import FakeGpu
+from dra_driver.inventory.fake_nvml import FakeNvml
 from dra_driver.inventory.nvml import PYNVML, NvmlBackend
 from dra_driver.inventory.nvml_api import Code, NvmlCalls, NvmlError, NvmlModule
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from dra_driver.inventory.fake_nvml import FakeGpu
+from dra_driver.inventory.fake_gpu import FakeGpu
 from dra_driver.inventory.model import Inventory
 from dra_driver.inventory.nvml_api import Code
 from dra_driver.inventory.nvml_library import LIBRARY
