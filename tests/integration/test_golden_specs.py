@@ -8,7 +8,8 @@ then read the difference.
 
 import json
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -104,11 +105,64 @@ CONFIGURATION = [
 ]
 
 
+def whole_node(root: Path) -> tuple[Root, Root]:
+    """The driver's root and the host's: all of a simulated node is below one directory."""
+    both = Root(PurePosixPath(root), root, PLACEHOLDERS)
+    return both, both
+
+
+def driver_container(root: Path) -> tuple[Root, Root]:
+    """The GPU Operator's, with its toolkit; the daemons run in the container, and somebody's MPS on the host."""
+    driver = root / "run/nvidia/driver"
+    driver.mkdir(parents=True)
+    for name in ("usr", "lib", "etc", "dev"):
+        (root / name).rename(driver / name)
+    toolkit = root / "usr/local/nvidia/toolkit"
+    toolkit.mkdir(parents=True)
+    for name in ("nvidia-cdi-hook", "nvidia-cdi-hook.real"):
+        (toolkit / name).write_text(
+            "create-symlinks update-ldcache" if name.endswith(".real") else "a wrapper"
+        )
+        (toolkit / name).chmod(0o755)
+    for name in ("nvidia-persistenced", "nvidia-fabricmanager"):
+        (driver / "run" / name).mkdir(parents=True)
+        os.mknod(driver / "run" / name / "socket", stat.S_IFSOCK | 0o666)
+    (root / "tmp/nvidia-mps").mkdir(parents=True)
+    return Root(PurePosixPath("/run/nvidia/driver"), driver, PLACEHOLDERS), _host(root)
+
+
+def gke(root: Path) -> tuple[Root, Root]:
+    """Libraries, programs and firmware in a directory of their own, and all else is the host's."""
+    driver = root / "home/kubernetes/bin/nvidia"
+    driver.mkdir(parents=True)
+    for name, place in (
+        ("usr/lib/x86_64-linux-gnu", "lib64"),
+        ("usr/bin", "bin"),
+        ("lib/firmware", "firmware"),
+    ):
+        (root / name).rename(driver / place)
+    told = root / "sys/module/firmware_class/parameters/path"
+    told.parent.mkdir(parents=True)
+    told.write_text("/home/kubernetes/bin/nvidia/firmware\n")
+    return Root(PurePosixPath("/home/kubernetes/bin/nvidia"), driver, PLACEHOLDERS), _host(root)
+
+
+def _host(root: Path) -> Root:
+    return Root(PurePosixPath("/"), root, PLACEHOLDERS)
+
+
 class Prepared:
     """A claim for some devices of a simulated node, prepared; `spec` is what a runtime reads of it."""
 
     def __init__(
-        self, profile: Profile, path: Path, *, count: int = 1, layout: Layout = DEFAULT_LAYOUT
+        self,
+        profile: Profile,
+        path: Path,
+        *,
+        count: int = 1,
+        layout: Layout = DEFAULT_LAYOUT,
+        arrange: Callable[[Path], tuple[Root, Root]] = whole_node,
+        admin: bool = False,
     ) -> None:
         self.root = path / "root"
         kernel = path / "kernel"  # one without drivers, so that majors are the same on every machine
@@ -120,8 +174,9 @@ class Prepared:
         inventory = SimulatedBackend(profile, "node-a").scan()
         self.devices = build_devices(inventory)
         names = sorted(device.name for device in self.devices)[:count]
-        self._results = [{"request": "gpu", "driver": DRIVER, "pool": POOL, "device": name} for name in names]
-        root = Root(PurePosixPath(self.root), self.root, PLACEHOLDERS)
+        result = {"request": "gpu", "driver": DRIVER, "pool": POOL} | ({"adminAccess": True} if admin else {})
+        self._results = [{**result, "device": name} for name in names]
+        driver, host = arrange(self.root)
         self.specs = SpecStore(path / "cdi", DRIVER)
         self.metadata = path / "metadata"
         engine = Engine(
@@ -130,7 +185,7 @@ class Prepared:
             claims=self,
             devices=lambda: self.devices,
             inventory=lambda: inventory,
-            edits=DriverEdits(root, host=root, proc=self.root / "proc", sysfs=self.root / "sys"),
+            edits=DriverEdits(driver, host=host, proc=self.root / "proc", sysfs=self.root / "sys"),
             records=RecordStore(path / "claims", boot_id="boot"),
             specs=self.specs,
             metadata=MetadataStore(self.metadata, DRIVER),
@@ -219,13 +274,31 @@ def test_the_spec_of_a_mig_device_is_the_one_in_the_files(mig: Profile, tmp_path
     check(Prepared(mig, tmp_path), "a100-mig-device")
 
 
+def test_the_spec_of_a_driver_container_for_monitoring_is_the_one_in_the_files(tmp_path: Path) -> None:
+    profile = load_profile("dgx-h100")
+    check(
+        Prepared(profile, tmp_path, arrange=driver_container, admin=True),
+        "dgx-h100-driver-container-monitoring",
+    )
+
+
+def test_the_spec_on_gke_is_the_one_in_the_files(tmp_path: Path) -> None:
+    check(Prepared(load_profile("l4"), tmp_path, arrange=gke), "l4-gke")
+
+
 @pytest.mark.parametrize("path", sorted(GOLDEN.iterdir()), ids=lambda path: path.stem)
 def test_a_file_is_a_spec_that_runtimes_take(path: Path) -> None:
     assert registry.read_spec(path)["kind"] == f"k8s.{DRIVER}/claim"
 
 
 def test_there_is_no_file_without_a_test() -> None:
-    expected = {*profile_names(), "dgx-h100-two-gpus-with-hooks", "a100-mig-device"}
+    expected = {
+        *profile_names(),
+        "dgx-h100-two-gpus-with-hooks",
+        "dgx-h100-driver-container-monitoring",
+        "l4-gke",
+        "a100-mig-device",
+    }
     assert {path.stem for path in GOLDEN.iterdir()} == expected
 
 
@@ -320,3 +393,39 @@ def test_a_mig_device_opens_its_own_instances_of_its_gpu(mig: Profile, tmp_path:
     assert ((first - 3) % 9, compute["minor"]) == (0, first + 1)
     assert instance["path"] == f"/dev/nvidia-caps/nvidia-cap{first}"
     assert {(node["type"], node["fileMode"]) for node in (instance, compute)} == {("c", 0o444)}
+
+
+def test_in_a_driver_container_every_path_is_the_hosts_and_daemons_can_be_written_to(tmp_path: Path) -> None:
+    prepared = Prepared(load_profile("dgx-h100"), tmp_path, arrange=driver_container, admin=True)
+    nodes = prepared.common["deviceNodes"] + prepared.spec["devices"][0]["containerEdits"]["deviceNodes"]
+    writable = {
+        m["containerPath"]: m["hostPath"] for m in prepared.common["mounts"] if "ro" not in m["options"]
+    }
+
+    assert {f"/run/nvidia/driver{node['path']}" for node in nodes} == {node["hostPath"] for node in nodes}
+    assert writable == {
+        "/run/nvidia-persistenced/socket": "/run/nvidia/driver/run/nvidia-persistenced/socket",
+        "/run/nvidia-fabricmanager/socket": "/run/nvidia/driver/run/nvidia-fabricmanager/socket",
+        "/tmp/nvidia-mps": "/tmp/nvidia-mps",
+    }
+    assert [f"/dev/nvidia-nvswitch{name}" for name in ("0", "1", "2", "3", "ctl")] == prepared.own_nodes[-5:]
+    assert {hook["path"] for hook in prepared.common["hooks"]} == {
+        "/usr/local/nvidia/toolkit/nvidia-cdi-hook"
+    }
+    assert str(tmp_path) not in prepared.golden()
+
+
+def test_on_gke_files_are_of_the_drivers_directory_and_nodes_of_the_host(tmp_path: Path) -> None:
+    prepared = Prepared(load_profile("l4"), tmp_path, arrange=gke)
+
+    mounts = prepared.mounts()
+
+    base = "/home/kubernetes/bin/nvidia"
+    assert {path.removeprefix(f"{base}/").partition("/")[0] for path in mounts.values()} == {
+        "lib64",
+        "bin",
+        "firmware",
+    }
+    assert mounts["/usr/lib/x86_64-linux-gnu/libcuda.so.1"] == f"{base}/lib64/libcuda.so.580.126.20"
+    assert mounts["/usr/bin/nvidia-smi"] == f"{base}/bin/nvidia-smi"
+    assert [node for node in prepared.common["deviceNodes"] if "hostPath" in node] == []

@@ -159,6 +159,30 @@ def test_the_pipes_of_an_mps_daemon_on_the_host_are_mounted(driver: Any, finder:
     assert finder.mounts()["/tmp/nvidia-mps"] == Mount("/tmp/nvidia-mps", "/tmp/nvidia-mps", SOCKET)
 
 
+@pytest.mark.parametrize("target", ["/etc", "../etc", "nvidia-mps", "/tmp/other"])
+def test_a_link_in_place_of_the_pipes_is_not_mounted(driver: Any, finder: Finder, target: str) -> None:
+    for name in ("etc", "tmp/other"):
+        (driver.host_local / name).mkdir(parents=True)
+    (driver.host_local / "tmp/nvidia-mps").symlink_to(target)
+
+    assert "/tmp/nvidia-mps" not in finder.mounts()
+
+
+@pytest.mark.root
+def test_pipes_that_any_user_made_are_not_mounted(driver: Any, finder: Finder) -> None:
+    (driver.host_local / "tmp/nvidia-mps").mkdir(parents=True)
+    os.chown(driver.host_local / "tmp/nvidia-mps", 65534, 65534)
+
+    assert "/tmp/nvidia-mps" not in finder.mounts()
+
+
+def test_pipes_are_mounted_where_tmp_is_a_link(driver: Any, finder: Finder) -> None:
+    (driver.host_local / "var/tmp/nvidia-mps").mkdir(parents=True)
+    (driver.host_local / "tmp").symlink_to("var/tmp")
+
+    assert finder.mounts()["/tmp/nvidia-mps"].host_path == "/var/tmp/nvidia-mps"
+
+
 def test_the_same_object_is_given_while_nothing_changes(finder: Finder) -> None:
     finder.settle()
     first = finder.find()

@@ -5,6 +5,7 @@ import shutil
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from dra_driver.cdi.edits import DriverEdits
 from dra_driver.cdi.spec import DeviceNode
@@ -129,3 +130,14 @@ def test_a_kernel_without_the_capability_driver_is_refused(driver: Any) -> None:
 
     with pytest.raises(HardwareError, match="lists no nvidia-caps"):
         driver.edits().now().device(MIG, mig_gpu())
+
+
+def test_placeholders_are_accepted_and_said_to_prove_nothing_once(driver: Any) -> None:
+    edits: DriverEdits = driver.edits()
+
+    with capture_logs() as logs:
+        for _ in range(2):
+            assert edits.now().device(GPU, gpu(1)).device_nodes
+
+    said = [(line["log_level"], line["dev_root"]) for line in logs if "not proven" in line["event"]]
+    assert said == [("warning", "/run/nvidia/driver")]
