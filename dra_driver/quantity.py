@@ -2,7 +2,7 @@
 
 The API server canonicalises what it stores ("0.5Gi" comes back as "512Mi"), so slices are compared by value;
 and selectors compare user quantities with bytes. Both need the rules of apimachinery's resource.Quantity:
-its suffixes, its rounding up to nano, its cap at 2^63-1, and its canonical text. Values are kept as an
+its suffixes, its rounding up to nano, its cap of binary ones at 2^63-1, and its canonical text. Values are kept as an
 integer number of nano-units, so nothing is ever lost to floating point.
 """
 
@@ -14,10 +14,11 @@ from typing import Self
 
 _NANO = 10**9
 _CAP = (2**63 - 1) * _NANO
-_SYNTAX = re.compile(r"^([+-]?)(\d+(?:\.\d*)?|\.\d+)((?:[eE][+-]?\d+)|[KMGTPE]i|[numkMGTPE]?)\Z", re.ASCII)
+_SYNTAX = re.compile(r"^(?=.)([+-]?)(\d*(?:\.\d*)?)((?:[eE][+-]?\d+)|[KMGTPE]i|[numkMGTPE]?)\Z", re.ASCII)
 _BINARY = {"Ki": 1024, "Mi": 1024**2, "Gi": 1024**3, "Ti": 1024**4, "Pi": 1024**5, "Ei": 1024**6}
 _DECIMAL_EXPONENT = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL_EXPONENT.items()}
+_NEEDS_DIGITS = frozenset({"Pi", "Ei"})
 _MAX_EXPONENT = 512  # larger ones are beyond the cap, or below nano, anyway; keeps integers small
 
 
@@ -39,13 +40,18 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a quantity as the API server does; ValueError names what is wrong with `text`."""
+        """Read a quantity as the API server does; ValueError names what is wrong with `text`.
+
+        The server takes a text without digits ("Gi", ".m") for zero, unless its suffix is one of the largest.
+        """
         match = _SYNTAX.match(text)
         if match is None:
             msg = f"{text!r} is no quantity: expected a number with a suffix such as Mi, Gi, k, M or m"
             raise ValueError(msg)
         sign, number, suffix = match.groups()
         whole, _, fraction = number.partition(".")
+        if not whole and not fraction and suffix in _NEEDS_DIGITS:
+            raise ValueError(f"{text!r} is no quantity: expected a number before {suffix}")
         digits, scale = int((whole + fraction) or "0"), -len(fraction)
         if suffix in _BINARY:
             form, factor = Format.BINARY_SI, _BINARY[suffix]
@@ -59,7 +65,8 @@ class Quantity:
         amount = digits * factor * _NANO
         # Non-zero amounts below one nano become one nano: rounding is away from zero.
         amount = amount * 10**scale if scale >= 0 else -(-amount // 10**-scale)
-        amount = min(amount, _CAP)
+        if form is Format.BINARY_SI:
+            amount = min(amount, _CAP)
         if form is Format.BINARY_SI and 0 < amount < _NANO:
             form = Format.DECIMAL_SI
         return cls(-amount if sign == "-" else amount, form)

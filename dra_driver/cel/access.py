@@ -10,7 +10,7 @@ from typing import Any
 from dra_driver.cel.budget import Frame
 from dra_driver.cel.errors import EvaluationError, no_such_key
 from dra_driver.cel.operators import find
-from dra_driver.cel.values import NONE, Object, Optional, UInt, type_name
+from dra_driver.cel.values import NONE, Optional, UInt, type_name
 
 Step = Callable[[Frame], Any]
 
@@ -104,8 +104,6 @@ def _find(value: Any, key: Any) -> tuple[bool, Any]:
     if type(value) is list:
         position = _position(key)
         return (True, value[position]) if 0 <= position < len(value) else (False, None)
-    if isinstance(value, Object):
-        return (True, value.fields[key]) if key in value.fields else (False, None)
     return False, None
 
 
@@ -118,7 +116,7 @@ def _position(key: Any) -> int:
 
 
 def map_key(key: Any) -> Any:
-    """The key as a map may have it; doubles and everything that is no scalar are refused."""
-    if type(key) in {str, int, UInt, bool}:
+    """The key as a map may have it; what is no scalar is refused."""
+    if type(key) in {str, int, UInt, bool, float, bytes, type(None)}:
         return key
     raise EvaluationError(f"unsupported key type: {type_name(key)}")

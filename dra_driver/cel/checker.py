@@ -12,6 +12,7 @@ from dra_driver.cel.declarations import Overload
 from dra_driver.cel.errors import Issue
 from dra_driver.cel.parser import dotted
 from dra_driver.cel.types import (
+    ANY,
     BOOL,
     DYN,
     ERROR,
@@ -207,7 +208,7 @@ class Checker:
             return over.params[0], over.params if two else over.params[:1]
         if over.kind is Kind.PARAMETER:
             self._bindings.assignable(DYN, over)
-        elif not over.is_dynamic:
+        elif over == ANY or not over.is_dynamic:
             self._fail(
                 node.over,
                 f"expression of type '{over}' cannot be range of a comprehension (must be list, map, or dynamic)",

@@ -18,6 +18,7 @@ from dra_driver.cel.control import (
     equal,
     fallback,
     logic,
+    member,
     negation,
     not_equal,
     ordered,
@@ -86,6 +87,8 @@ class Compiler:
             return index(*args)
         if name == "_[?_]":
             return index_optional(*args)
+        if name == "@in" and (constants := _constants(node.args[1])) is not None:
+            return member(args[0], constants)
         if name in _ARITHMETIC:
             return binary(_ARITHMETIC[name], *args)
         if name in operators.ORDER:
@@ -141,9 +144,7 @@ class Compiler:
                     if not _present(item):
                         continue
                     item = item.value
-                if operators.find(made, name)[0]:
-                    raise EvaluationError(f"Failed with repeated key: {name}", name=str(name))
-                made[name] = item
+                made[name] = item  # as cel-go: of equal keys the last counts
             return made
 
         return build
@@ -184,6 +185,17 @@ class Compiler:
             **{name: (slot, may_fail) for name, slot in zip(names, slots, strict=True)},
         }
         return slots
+
+
+def _constants(node: ast.Node) -> list[Any] | None:
+    """The values of a list literal of bools, numbers and texts."""
+    if not isinstance(node, ast.ListLiteral) or node.optional:
+        return None
+    values = [item.value for item in node.items if isinstance(item, ast.Literal)]
+    plain = len(values) == len(node.items) and not any(
+        value is None or type(value) is bytes for value in values
+    )
+    return values if plain else None
 
 
 def _constant(step: Step) -> Step:

@@ -11,7 +11,7 @@ from typing import Any
 from dra_driver.cel import operators
 from dra_driver.cel.budget import Frame
 from dra_driver.cel.errors import EvaluationError, LimitError
-from dra_driver.cel.values import Optional
+from dra_driver.cel.values import Opaque, Optional, type_name
 
 Step = Callable[[Frame], Any]
 
@@ -62,13 +62,33 @@ def logic(operands: list[Step], *, decides: bool) -> Step:
 def conditional(condition: Step, yes: Step, no: Step) -> Step:
     def choose(frame: Frame) -> Any:
         chosen = condition(frame)
-        if chosen is True:
-            return yes(frame)
-        if chosen is False:
-            return no(frame)
-        raise operators.plain_no_overload()
+        if chosen is not True and chosen is not False:
+            raise operators.plain_no_overload()
+        value = yes(frame) if chosen else no(frame)
+        return _converted(value) if type(value) is Optional and value.present else value
 
     return choose
+
+
+def _converted(optional: Optional) -> Optional:
+    """An optional value as it leaves a condition, and so optMap(): cel-go takes its content out and in again."""
+    content = optional.value
+    if isinstance(content, Opaque):
+        raise EvaluationError(f"unsupported conversion to ref.Val: {type_name(content)}")
+    if type(content) is Optional:
+        return Optional(present=True, value=content.value if content.present else None)
+    return optional
+
+
+def member(value: Step, constants: list[Any]) -> Step:
+    """`value in [constants]`; for an empty list cel-go does not even compute the value."""
+    if not constants:
+        return lambda _: False
+
+    def test(frame: Frame) -> bool:
+        return operators.contains(frame, operators.hashable(value(frame)), constants)
+
+    return test
 
 
 def fallback(name: str, optional: Step, otherwise: Step) -> Step:

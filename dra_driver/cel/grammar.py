@@ -24,7 +24,8 @@ member_opt_index : member "[" "?" expr "]\"""",
         'fieldinits     : IDENT ":" expr ("," IDENT ":" expr)*',
         'fieldinits     : IDENT ":" expr ("," IDENT ":" expr)* [","]',
     ),
-    ('list_lit       : "[" [exprlist] "]"', 'list_lit       : "[" [listinits] "]"'),
+    ('list_lit       : "[" [exprlist] "]"', 'list_lit       : "[" [listinits | ","] "]"'),
+    ('map_lit        : "{" [mapinits] "}"', 'map_lit        : "{" [mapinits | ","] "}"'),
     (
         'mapinits       : expr ":" expr ("," expr ":" expr)*',
         """mapinits       : mapinit ("," mapinit)* [","]

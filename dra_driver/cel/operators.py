@@ -2,7 +2,7 @@
 
 Integers overflow at 64 bits instead of growing, division truncates towards zero, numbers of different types
 compare but do not add, bool is no number, and values of different types are unequal rather than an error, except
-opaque ones, which refuse to be compared with others.
+opaque ones, which refuse to be compared with others, unless inside a list or map.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dra_driver.cel.budget import Frame, charge
-from dra_driver.cel.errors import EvaluationError
+from dra_driver.cel.errors import EvaluationError, LimitError
 from dra_driver.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -123,6 +123,8 @@ def modulo(_frame: Frame, left: Any, right: Any) -> Any:
     if kind is type(right) and (kind is int or kind is UInt):
         if not right:
             raise EvaluationError("modulus by zero")
+        if left == INT_MIN and right == -1:
+            raise EvaluationError("integer overflow")
         rest = abs(left) % abs(right)
         return (-rest if left < 0 else rest) if kind is int else UInt(rest)
     raise plain_no_overload()
@@ -173,13 +175,13 @@ def equals(frame: Frame, left: Any, right: Any) -> bool:
         if kind is list:
             charge(frame, 2 + 2 * len(left))
             return len(left) == len(right) and all(
-                equals(frame, a, b) for a, b in zip(left, right, strict=True)
+                _not_unequal(frame, a, b) for a, b in zip(left, right, strict=True)
             )
         if kind is Optional:
             return left.present == right.present and (
                 not left.present or equals(frame, left.value, right.value)
             )
-        if not isinstance(left, dict):
+        if not isinstance(left, (dict, Opaque)):
             return bool(left == right)
     if isinstance(left, dict) and isinstance(right, dict):
         charge(frame, 2 + 2 * len(left))
@@ -187,14 +189,36 @@ def equals(frame: Frame, left: Any, right: Any) -> bool:
             return False
         for key, value in left.items():
             found, there = find(right, key)
-            if not found or not equals(frame, value, there):
+            if not found or not _not_unequal(frame, value, there):
                 return False
         return True
     if kind in _NUMBERS and other in _NUMBERS:
         return bool(left == right)
     if isinstance(left, Opaque):
+        if left.is_comparable(right):
+            return bool(left == right)
         raise plain_no_overload()
     return False
+
+
+def is_equal(frame: Frame, left: Any, right: Any) -> bool:
+    """As `equals`, for functions that look for a value: what cannot be compared is something else."""
+    try:
+        return equals(frame, left, right)
+    except LimitError:
+        raise
+    except EvaluationError:
+        return False
+
+
+def _not_unequal(frame: Frame, left: Any, right: Any) -> bool:
+    """Whether parts of lists or maps leave these equal; to cel-go those that cannot be compared do."""
+    try:
+        return equals(frame, left, right)
+    except LimitError:
+        raise
+    except EvaluationError:
+        return True
 
 
 def find(mapping: dict[Any, Any], key: Any) -> tuple[bool, Any]:
@@ -218,22 +242,20 @@ def find(mapping: dict[Any, Any], key: Any) -> tuple[bool, Any]:
 
 
 def contains(frame: Frame, value: Any, container: Any) -> bool:
-    """`value in container`; a list that has no equal element but some that cannot be compared is an error."""
+    """`value in container`; an element that cannot be compared is something else."""
     if type(container) is list:
         charge(frame, len(container) // 10)
-        failed: EvaluationError | None = None
-        for item in container:
-            try:
-                if equals(frame, item, value):
-                    return True
-            except EvaluationError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
-        return False
+        return any(is_equal(frame, value, item) for item in container)
     if isinstance(container, dict):
-        return value in container if type(value) is str else find(container, value)[0]
+        return value in container if type(value) is str else find(container, hashable(value))[0]
     raise plain_no_overload()
+
+
+def hashable(value: Any) -> Any:
+    """The value, where cel-go can look it up in a set: versions and bytes it cannot."""
+    if type(value) is bytes or (isinstance(value, Opaque) and not value.hashable):
+        raise EvaluationError(f"internal error: hash of unhashable type {type_name(value)}")
+    return value
 
 
 def duration_of(nanos: int) -> Duration:

@@ -149,9 +149,12 @@ class _Builder:
             if following != operator:
                 raise self.fail(f"Syntax error: mismatched input '{following}'", following)
             operand, times = operand.children[1], times + 1
+        if operator == "-" and isinstance(operand, Token) and operand[0] == "-":
+            # The lexer gave the last of several signs to the number, which has to fit without it.
+            operand, times = operand.update(value=operand[1:]), times + 1
         if times % 2 == 0:
             return self.node(operand, depth)  # !!x is x, whatever x is
-        signed = operator == "-" and isinstance(operand, Token) and operand[0] != "-"
+        signed = operator == "-" and isinstance(operand, Token)
         if signed and times == 1 and operand.type in {"INT_LIT", "FLOAT_LIT"}:
             return self.literal(operator.update(type=operand.type, value=f"-{operand}"))  # so that -2^63 fits
         return self.call("!_" if operator == "!" else "-_", operator, self.node(operand, depth))

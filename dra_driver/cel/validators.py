@@ -82,7 +82,7 @@ def _format_call(node: ast.Call) -> Iterator[Issue]:
         return
     template, args = node.target, node.args[0]
     if isinstance(template, ast.Literal) and isinstance(args, ast.ListLiteral) and not args.optional:
-        wrong = check_format(template.value, [item.type for item in args.items])
+        wrong = check_format(template.value, args.items)
         if wrong is not None:
             yield Issue(node.line, node.column, wrong)
 

@@ -5,7 +5,7 @@ within 64 bits); uint, optional, duration, timestamp and types need classes. Opa
 are any Python class that is registered with its type name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,15 +55,11 @@ class Opaque:
 
     __slots__ = ()
     type_name = "opaque"
+    hashable = True  # in cel-go: what is not fails where it is looked for in a constant list or in a map
 
-
-class Object(Opaque):
-    """An object with fields, such as a device; `fields` maps its field names to values."""
-
-    __slots__ = ("fields",)
-
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        self.fields = fields
+    def is_comparable(self, other: object) -> bool:
+        """Whether `==` has an answer with this value on its left."""
+        return type(self) is type(other)
 
 
 class DefaultMap(dict[str, Any]):

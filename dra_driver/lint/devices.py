@@ -227,7 +227,7 @@ def known_device(label: str, driver: str, body: Mapping[str, Any]) -> KnownDevic
 
 
 def _values(driver: str, body: Mapping[str, Any]) -> Mapping[Name, Any]:
-    fields = device_value(driver, body).fields
+    fields = device_value(driver, body)
     values: dict[Name, Any] = {}
     for family in FAMILIES:
         for domain, names in fields[family].items():

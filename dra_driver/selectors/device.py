@@ -1,6 +1,8 @@
 """The `device` of an expression: a device of a ResourceSlice as CEL sees it.
 
-Built once per device and shared by all expressions and threads, so nothing in it may be changed.
+Built once per device and shared by all expressions and threads, so nothing in it may be changed. Attributes that are
+lists are behind the gate DRAListTypeAttributes, which is off up to 1.37: such a device then fails every expression.
+With `lists`, what an attribute is counts as known at run time only.
 """
 
 import functools
@@ -10,8 +12,8 @@ from typing import Any
 from dra_driver.cel.errors import EvaluationError
 from dra_driver.cel.library.quantity import QUANTITY, Quantity
 from dra_driver.cel.library.semver import Semver
-from dra_driver.cel.types import ANY, BOOL, STRING, Kind, Type, map_of
-from dra_driver.cel.values import DefaultMap, Object
+from dra_driver.cel.types import ANY, BOOL, DYN, STRING, Kind, Type, map_of
+from dra_driver.cel.values import DefaultMap
 
 DEVICE = Type(Kind.OBJECT, "kubernetes.DRADevice")
 FIELDS = {
@@ -20,21 +22,22 @@ FIELDS = {
     "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
     "allowMultipleAllocations": BOOL,
 }
-
+FIELDS_WITH_LISTS = {**FIELDS, "attributes": map_of(STRING, map_of(STRING, DYN))}
 
 _TYPES = {"string": str, "bool": bool, "int": int, "version": str}
 
 
-class Device(Object):
-    """A `kubernetes.DRADevice`."""
+class Device(dict[str, Any]):
+    """A `kubernetes.DRADevice`: an object to the checker, a map of its fields at run time."""
 
     __slots__ = ()
-    type_name = DEVICE.name
 
 
-def device_value(driver: str, device: Mapping[str, Any]) -> Device:
+def device_value(driver: str, device: Mapping[str, Any], *, lists: bool = False) -> Device:
     """The value for a device as a ResourceSlice has it; EvaluationError where an attribute has no known type."""
-    attributes = {name: _attribute(name, value) for name, value in (device.get("attributes") or {}).items()}
+    attributes = {
+        name: _attribute(name, value, lists=lists) for name, value in (device.get("attributes") or {}).items()
+    }
     capacity = {
         name: Quantity.parse(str(value["value"])) for name, value in (device.get("capacity") or {}).items()
     }
@@ -49,7 +52,9 @@ def device_value(driver: str, device: Mapping[str, Any]) -> Device:
 
 
 def is_readable(device: Mapping[str, Any]) -> bool:
-    """Whether every attribute of a device of a ResourceSlice has a known type; else any expression fails on it."""
+    """Whether every attribute of a device of a ResourceSlice has one value of a known type; else any expression may
+    fail on it.
+    """
     for value in (device.get("attributes") or {}).values():
         if len(value) != 1:
             return False
@@ -68,24 +73,29 @@ def _is_version(text: str) -> bool:
     return True
 
 
-def _attribute(name: str, value: Mapping[str, Any]) -> Any:
+def _attribute(name: str, value: Mapping[str, Any], *, lists: bool) -> Any:
     match value:
         case {"string": str() as text}:
             return text
         case {"version": str() as text}:
-            try:
-                return Semver.parse(text)
-            except EvaluationError as error:
-                raise EvaluationError(
-                    f"attribute {name}: parse semantic version: {error}", name=name
-                ) from error
+            return _version(name, text)
         case {"bool": bool() as flag}:
             return flag
         case {"int": int() as number}:
             return number
+        case {"strings": [*held]} | {"bools": [*held]} | {"ints": [*held]} if lists:
+            return held
+        case {"versions": [*texts]} if lists:
+            return [_version(name, text) for text in texts]
         case _:
-            # List attributes are behind a gate that is off; such a device fails every expression.
             raise EvaluationError(f"attribute {name}: unsupported attribute value", name=name)
+
+
+def _version(name: str, text: str) -> Semver:
+    try:
+        return Semver.parse(text)
+    except EvaluationError as error:
+        raise EvaluationError(f"attribute {name}: parse semantic version: {error}", name=name) from error
 
 
 def _by_domain(driver: str, values: Mapping[str, Any]) -> DefaultMap:

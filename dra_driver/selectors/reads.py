@@ -47,10 +47,10 @@ class Read:
 
 
 @functools.lru_cache(maxsize=1024)
-def reads(expression: str) -> frozenset[Read] | None:
+def reads(expression: str, *, lists: bool = False) -> frozenset[Read] | None:
     """All that the expression reads; None where that cannot be said. CompileError as `selector` raises it."""
     analysis = _Analysis()
-    analysis.use(selector(expression).program.tree, {})
+    analysis.use(selector(expression, lists=lists).program.tree, {})
     return None if analysis.everything else frozenset(analysis.found)
 
 

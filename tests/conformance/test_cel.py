@@ -1,4 +1,7 @@
-"""Selectors give what Kubernetes' CEL gives, for vectors that it has judged (see cel_devices.json for the devices)."""
+"""Selectors give what Kubernetes' CEL gives, for vectors that it has judged (see cel_devices.json for the devices).
+
+cel_edges.jsonl walks along the edges of the language and of each library, one function and operator after the other.
+"""
 
 import json
 from pathlib import Path
@@ -11,7 +14,8 @@ from dra_driver.selectors import device_value, selector
 
 _HERE = Path(__file__).parent
 _DEVICES = json.loads((_HERE / "cel_devices.json").read_text())
-_CASES = [json.loads(line) for line in (_HERE / "cel.jsonl").read_text().splitlines()]
+_FILES = ("cel.jsonl", "cel_edges.jsonl")
+_CASES = [json.loads(line) for name in _FILES for line in (_HERE / name).read_text().splitlines()]
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:

@@ -61,6 +61,8 @@ def _uri(text: str) -> str | None:
 
 def _byte(text: str) -> str | None:
     try:
+        if not text:
+            return "must be base64"
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return "must be base64"
@@ -125,6 +127,5 @@ LIBRARY = Library(
         *(function(f"format.{name}", (), FORMAT, _constant(known)) for name, known in _FORMATS.items()),
         function("format.named", (STRING,), optional_of(FORMAT), _named),
         method("validate", (FORMAT, STRING), optional_of(list_of(STRING)), _validate),
-    ),
-    types=(FORMAT,),
+    )
 )

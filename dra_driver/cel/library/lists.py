@@ -5,10 +5,10 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from dra_driver.cel.budget import Frame, charge
+from dra_driver.cel.budget import DEFAULT_BUDGET, Frame, charge
 from dra_driver.cel.declarations import Library, Overload, function, method
 from dra_driver.cel.errors import EvaluationError
-from dra_driver.cel.operators import add, compare, equals
+from dra_driver.cel.operators import add, compare, is_equal
 from dra_driver.cel.types import (
     BOOL,
     BYTES,
@@ -58,12 +58,12 @@ def _extreme(name: str, sign: int) -> Callable[[Frame, list[Any]], Any]:
 
 def _index_of(frame: Frame, items: list[Any], value: Any) -> int:
     charge(frame, 1 + len(items) // 4)
-    return next((index for index, item in enumerate(items) if equals(frame, item, value)), -1)
+    return next((index for index, item in enumerate(items) if is_equal(frame, item, value)), -1)
 
 
 def _last_index_of(frame: Frame, items: list[Any], value: Any) -> int:
     charge(frame, 1 + len(items) // 4)
-    return next((index for index in reversed(range(len(items))) if equals(frame, items[index], value)), -1)
+    return next((index for index in reversed(range(len(items))) if is_equal(frame, items[index], value)), -1)
 
 
 def _slice(items: list[Any], start: int, end: int) -> list[Any]:
@@ -82,7 +82,7 @@ def _flatten(frame: Frame, items: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     flat: list[Any] = []
-    charge(frame, 1 + len(items) // 4)
+    charge(frame, 1 + len(items) * min(depth, DEFAULT_BUDGET))
     for item in items:
         if type(item) is list and depth:
             flat += _flatten(frame, item, depth - 1)
@@ -95,7 +95,7 @@ def _distinct(frame: Frame, items: list[Any]) -> list[Any]:
     kept: list[Any] = []
     for item in items:
         charge(frame, 1 + len(kept))
-        if not any(equals(frame, item, other) for other in kept):
+        if not any(is_equal(frame, item, other) for other in kept):
             kept.append(item)
     return kept
 

@@ -12,7 +12,7 @@ from dra_driver.cel.declarations import Library, function, method
 from dra_driver.cel.errors import EvaluationError
 from dra_driver.cel.operators import no_overload
 from dra_driver.cel.types import BOOL, DOUBLE, INT, STRING, opaque
-from dra_driver.cel.values import INT_MAX, Opaque
+from dra_driver.cel.values import INT_MAX, INT_MIN, Opaque
 from dra_driver.quantity import Format
 from dra_driver.quantity import Quantity as Amount
 
@@ -51,10 +51,18 @@ class Quantity(Opaque):
     def __hash__(self) -> int:
         return hash(self.nanos)
 
+    def is_comparable(self, other: object) -> bool:
+        return type(other) is Quantity
+
     @property
     def is_integer(self) -> bool:
-        # Amounts are capped at the largest integer, so there it is no longer known to be one.
-        return self.scale is not None and self.scale >= 0 and abs(self.nanos) < INT_MAX * _NANO
+        return self.scale is not None and self.scale >= 0 and abs(self.nanos) <= INT_MAX * _NANO
+
+
+class Computed(Quantity):
+    """What add() and sub() give: cel-go has a pointer there, which `==` takes on its left side only."""
+
+    __slots__ = ()
 
 
 def _scale(text: str, amount: Amount) -> int | None:
@@ -71,17 +79,22 @@ def _scale(text: str, amount: Amount) -> int | None:
     return scale if fast else None
 
 
-def _combined(one: Quantity, other: Quantity, sign: int) -> Quantity:
+def _combined(one: Quantity, other: Quantity, sign: int) -> Computed:
     nanos = one.nanos + sign * other.nanos
     if one.scale is None or other.scale is None:
-        return Quantity(nanos, None)
+        return Computed(nanos, None)
     if not other.nanos:
-        return one
-    return Quantity(nanos, min(one.scale, other.scale) if one.nanos else other.scale)
+        return Computed(nanos, one.scale)
+    return Computed(nanos, min(one.scale, other.scale) if one.nanos else other.scale)
 
 
 def _integer(value: int) -> Quantity:
     return Quantity(value * _NANO, 0)
+
+
+def _without(one: Quantity, value: int) -> Quantity:
+    # In Go the smallest integer is its own negative.
+    return _combined(one, _integer(value), -1 if value > INT_MIN else 1)
 
 
 def _compare(one: Quantity, other: Quantity) -> int:
@@ -118,7 +131,6 @@ LIBRARY = Library(
         method("add", (QUANTITY, QUANTITY), QUANTITY, lambda one, other: _combined(one, other, 1)),
         method("add", (QUANTITY, INT), QUANTITY, lambda one, other: _combined(one, _integer(other), 1)),
         method("sub", (QUANTITY, QUANTITY), QUANTITY, lambda one, other: _combined(one, other, -1)),
-        method("sub", (QUANTITY, INT), QUANTITY, lambda one, other: _combined(one, _integer(other), -1)),
-    ),
-    types=(QUANTITY,),
+        method("sub", (QUANTITY, INT), QUANTITY, _without),
+    )
 )

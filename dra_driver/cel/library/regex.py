@@ -1,6 +1,7 @@
 """Regular expressions in RE2, which cannot backtrack: matches(), find(), findAll()."""
 
 import functools
+import re
 from typing import Any
 
 import re2
@@ -9,6 +10,8 @@ from dra_driver.cel.budget import Frame, charge
 from dra_driver.cel.declarations import Library, function, method
 from dra_driver.cel.errors import EvaluationError
 from dra_driver.cel.types import BOOL, INT, STRING, list_of
+
+_BYTE = re.compile(r"(?s)\\Q.*?(?:\\E|\Z)|\\(.)")  # quoted text, or one escape
 
 
 def _options() -> Any:
@@ -20,7 +23,9 @@ def _options() -> Any:
 
 @functools.lru_cache(maxsize=256)
 def compiled(pattern: str) -> Any:
-    """The compiled pattern; EvaluationError where it is no RE2 syntax."""
+    """The compiled pattern; EvaluationError where it is no RE2 syntax as Go has it: without \\C, any one byte."""
+    if "\\C" in pattern and any(match[1] == "C" for match in _BYTE.finditer(pattern)):
+        raise EvaluationError(f"error parsing regexp: invalid escape sequence: `\\C`: `{pattern}`")
     try:
         return re2.compile(pattern, _options())
     except re2.error as error:
@@ -47,10 +52,13 @@ def _find(frame: Frame, text: str, pattern: str) -> str:
 def _find_all(frame: Frame, text: str, pattern: str, limit: int = -1) -> list[str]:
     _charge(frame, text, pattern)
     found: list[str] = []
+    end = -1
     for match in compiled(pattern).finditer(text):
         if 0 <= limit <= len(found):
             break
-        found.append(match.group())
+        if match.end() > match.start() or match.start() != end:  # Go: nothing right after a match is no match
+            found.append(match.group())
+        end = match.end()
     return found
 
 

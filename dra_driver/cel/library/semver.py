@@ -9,7 +9,7 @@ from functools import total_ordering
 from dra_driver.cel.declarations import Library, function, method
 from dra_driver.cel.errors import EvaluationError
 from dra_driver.cel.types import BOOL, INT, STRING, opaque
-from dra_driver.cel.values import Opaque
+from dra_driver.cel.values import INT_MAX, Opaque
 
 SEMVER = opaque("kubernetes.Semver")
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
@@ -22,6 +22,7 @@ class Semver(Opaque):
 
     __slots__ = ("core", "key")
     type_name = SEMVER.name
+    hashable = False
 
     def __init__(self, core: tuple[int, int, int], pre: tuple[str, ...]) -> None:
         self.core = core
@@ -45,6 +46,8 @@ class Semver(Opaque):
                 raise EvaluationError(f"Invalid character(s) found in prerelease {part!r}")
             if part.isdigit() and len(part) > 1 and part[0] == "0":
                 raise EvaluationError(f"Numeric PreRelease version must not contain leading zeroes {part!r}")
+            if part.isdigit() and not _fits(part):
+                raise EvaluationError(f"PreRelease number {part} is out of range")
         return cls((_number("Major", numbers[0]), _number("Minor", numbers[1]), _number("Patch", patch)), pre)
 
     def __eq__(self, other: object) -> bool:
@@ -62,9 +65,13 @@ def _number(name: str, text: str) -> int:
         raise EvaluationError(f"Invalid character(s) found in {name.lower()} number {text!r}")
     if len(text) > 1 and text[0] == "0":
         raise EvaluationError(f"{name} number must not contain leading zeroes {text!r}")
-    if len(text) > 20 or int(text) >= 2**64:
+    if not _fits(text):
         raise EvaluationError(f"{name} number {text} is out of range")
     return int(text)
+
+
+def _fits(digits: str) -> bool:
+    return len(digits) <= 20 and int(digits) < 2**64
 
 
 def _normalized(text: str) -> str:
@@ -78,6 +85,11 @@ def _normalized(text: str) -> str:
             raise EvaluationError("short version cannot contain PreRelease/Build meta data")
         parts += ["0"] * (3 - len(parts))
     return ".".join(parts)
+
+
+def _int64(number: int) -> int:
+    """As Go's conversion of an unsigned number: what does not fit wraps around."""
+    return number - 2**64 if number > INT_MAX else number
 
 
 def _is_semver(text: str, normalize: bool = False) -> bool:
@@ -94,12 +106,11 @@ LIBRARY = Library(
         function("semver", (STRING, BOOL), SEMVER, Semver.parse),
         function("isSemver", (STRING,), BOOL, _is_semver),
         function("isSemver", (STRING, BOOL), BOOL, _is_semver),
-        method("major", (SEMVER,), INT, lambda value: value.core[0]),
-        method("minor", (SEMVER,), INT, lambda value: value.core[1]),
-        method("patch", (SEMVER,), INT, lambda value: value.core[2]),
+        method("major", (SEMVER,), INT, lambda value: _int64(value.core[0])),
+        method("minor", (SEMVER,), INT, lambda value: _int64(value.core[1])),
+        method("patch", (SEMVER,), INT, lambda value: _int64(value.core[2])),
         method("isGreaterThan", (SEMVER, SEMVER), BOOL, lambda one, other: one > other),
         method("isLessThan", (SEMVER, SEMVER), BOOL, lambda one, other: one < other),
         method("compareTo", (SEMVER, SEMVER), INT, lambda one, other: (one > other) - (one < other)),
-    ),
-    types=(SEMVER,),
+    )
 )

@@ -31,9 +31,17 @@ from dra_driver.cel.values import INT_MAX, INT_MIN, TypeValue, UInt, type_name
 _A, _B = parameter("A"), parameter("B")
 _LIST, _MAP = list_of(_A), map_of(_A, _B)
 _DECIMAL = re.compile(r"[+-]?\d+", re.ASCII)
+_DIGITS = r"\d+(?:_\d+)*"
 _FLOAT = re.compile(
-    r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|infinity|nan)", re.ASCII | re.IGNORECASE
+    rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:e[+-]?{_DIGITS})?|[+-]?(?:inf|infinity)|nan",
+    re.ASCII | re.IGNORECASE,
 )
+_HEX_DIGITS = r"[0-9a-f]+(?:_[0-9a-f]+)*"
+_HEX_FLOAT = re.compile(
+    rf"[+-]?0x_?(?:{_HEX_DIGITS}(?:\.(?:{_HEX_DIGITS})?)?|\.{_HEX_DIGITS})p[+-]?{_DIGITS}",
+    re.ASCII | re.IGNORECASE,
+)
+_PLAIN_POWERS = 6  # decimal exponents up to here are written out
 _TRUE, _FALSE = {"1", "t", "T", "TRUE", "true", "True"}, {"0", "f", "F", "FALSE", "false", "False"}
 
 
@@ -59,13 +67,18 @@ def _order(name: str) -> list[Overload]:
 
 
 def text_of_double(value: float) -> str:
-    """As Go's FormatFloat(value, 'f', -1, 64): never an exponent."""
+    """As Go's %g: the fewest digits that say which double it is, with an exponent below 1e-4 and from 1e6 on."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    text = format(Decimal(repr(value)), "f")
-    return text.removesuffix(".0")
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    power = len(digits) - 1 + int(exponent)
+    if value and not -4 <= power < _PLAIN_POWERS:
+        first, *rest = map(str, digits)
+        mantissa = f"{first}.{''.join(rest)}" if rest else first
+        return f"{'-' if sign else ''}{mantissa}e{power:+03d}"
+    return format(Decimal(repr(value)), "f").removesuffix(".0")
 
 
 def _int_of_double(value: float) -> int:
@@ -93,6 +106,11 @@ def _uint_of_text(text: str) -> UInt:
 
 
 def _double_of_text(text: str) -> float:
+    try:
+        if _HEX_FLOAT.fullmatch(text):
+            return float.fromhex(text.replace("_", ""))
+    except OverflowError as error:
+        raise EvaluationError("string to double: value out of range") from error
     if not _FLOAT.fullmatch(text):
         raise EvaluationError(f"string to double: invalid syntax: {text!r}")
     value = float(text)
@@ -128,7 +146,7 @@ LIBRARY = Library(
     (
         *_operators("_?_:_", ((BOOL, _A, _A), _A)),
         *_operators("!_", ((BOOL,), BOOL)),
-        *_operators("-_", ((INT,), INT), ((DOUBLE,), DOUBLE)),
+        *_operators("-_", ((DOUBLE,), DOUBLE), ((INT,), INT)),
         *_operators("_==_", ((_A, _A), BOOL)),
         *_operators("_!=_", ((_A, _A), BOOL)),
         *(overload for name in ("_<_", "_<=_", "_>_", "_>=_") for overload in _order(name)),
@@ -151,7 +169,7 @@ LIBRARY = Library(
         *(
             make("size", (kind,), INT, len)
             for make in (function, method)
-            for kind in (STRING, BYTES, _LIST, _MAP)
+            for kind in (BYTES, _LIST, _MAP, STRING)
         ),
         function("int", (INT,), INT, _same_value),
         function("int", (DOUBLE,), INT, _int_of_double),
@@ -183,5 +201,5 @@ LIBRARY = Library(
         method("startsWith", (STRING, STRING), BOOL, str.startswith),
         method("endsWith", (STRING, STRING), BOOL, str.endswith),
     ),
-    types=(BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT, DYN, list_of(DYN), map_of(DYN, DYN), type_of(DYN)),
+    types=(BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT, list_of(DYN), map_of(DYN, DYN), type_of(DYN)),
 )

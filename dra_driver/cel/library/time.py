@@ -126,7 +126,7 @@ LIBRARY = Library(
         _units("getHours", 3600 * _SECOND),
         _units("getMinutes", 60 * _SECOND),
         _units("getSeconds", _SECOND),
-        method("getMilliseconds", (DURATION,), INT, lambda value: value.nanos // 10**6 % 1000),
+        _units("getMilliseconds", 10**6),
     ),
     types=(DURATION, TIMESTAMP),
 )

@@ -90,6 +90,5 @@ LIBRARY = Library(
         method("getPort", (URL,), STRING, _port),
         method("getEscapedPath", (URL,), STRING, _escaped_path),
         method("getQuery", (URL,), map_of(STRING, list_of(STRING)), _query),
-    ),
-    types=(URL,),
+    )
 )

@@ -29,6 +29,9 @@ from dra_driver.quantity import Format, Quantity
         ("0.0000000001", "1n"),
         ("100000000000Ei", "9223372036854775807"),
         ("0.3Ki", "307200m"),
+        ("Gi", "0"),
+        ("e3", "0"),
+        ("9223372036854775808", "9223372036854775808"),
     ],
 )
 def test_text_becomes_canonical_as_on_the_api_server(text: str, canonical: str) -> None:
@@ -36,7 +39,7 @@ def test_text_becomes_canonical_as_on_the_api_server(text: str, canonical: str) 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Gi", "1 Gi", "1_0", "1e3Gi", "1K", "1gi", "--1", "1.2.3", "٣", "1Gi\n", "0x10", "e3"]
+    "text", ["", "Ei", "1 Gi", "1_0", "1e3Gi", "1K", "1gi", "--1", "1.2.3", "٣", "1Gi\n", "0x10", ".Pi"]
 )
 def test_what_is_no_quantity_is_refused_and_named(text: str) -> None:
     with pytest.raises(ValueError, match="is no quantity") as caught:
@@ -59,8 +62,8 @@ def test_the_integer_value_rounds_away_from_zero() -> None:
     assert (2, -2, 1) == tuple(Quantity.parse(text).value for text in ("1500m", "-1500m", "1n"))
 
 
-def test_enormous_exponents_are_cheap_and_capped() -> None:
-    assert Quantity.parse("9223372036854775807") == Quantity.parse("1e999999999")
+def test_enormous_exponents_are_cheap() -> None:
+    assert Quantity.parse("1e999999999") > Quantity.parse("100E")
     assert Quantity.parse("1n") == Quantity.parse("1e-999999999")
 
 
@@ -69,4 +72,10 @@ def test_canonical_text_reads_back_as_the_same_amount(value: int, form: Format) 
     quantity = Quantity(value * 10**9, form)
 
     assert quantity == Quantity.parse(str(quantity))
-    assert str(quantity) == str(Quantity.parse(str(quantity)))
+
+
+@given(st.integers(min_value=-(2**62), max_value=2**62), st.sampled_from(list(Format)))
+def test_canonical_text_that_was_read_stays(value: int, form: Format) -> None:
+    text = str(Quantity.parse(str(Quantity(value * 10**9, form))))
+
+    assert text == str(Quantity.parse(text))
