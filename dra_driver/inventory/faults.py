@@ -49,11 +49,11 @@ F = TypeVar("F", bound=StrEnum)
 class FaultsOf(Generic[F]):
     """Faults of one sort: of all GPUs, or of some by PCI address or UUID."""
 
-    all_gpus: F | None = None
-    gpus: Mapping[str, F] = field(default_factory=dict)
+    everywhere: F | None = None
+    by_gpu: Mapping[str, F] = field(default_factory=dict)
 
     def of(self, gpu: Gpu) -> F | None:
-        return self.all_gpus or self.gpus.get(gpu.uuid) or self.gpus.get(gpu.pci_address)
+        return self.everywhere or self.by_gpu.get(gpu.uuid) or self.by_gpu.get(gpu.pci_address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class Faults:
 
     def named(self) -> Iterator[str]:
         """The PCI addresses and UUIDs that the faults name."""
-        yield from self.gpus.gpus
-        yield from self.mig.gpus
+        yield from self.gpus.by_gpu
+        yield from self.mig.by_gpu
 
 
 def faults_file(driver_root: Path) -> Path:

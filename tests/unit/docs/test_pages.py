@@ -117,7 +117,7 @@ def test_the_profiles_and_faults_that_are_shown_can_be_read(page: Any, tmp_path:
         if "driver:" in block:
             gpus.append(len(load_profile(path).gpus))
         else:
-            faults.append(len(read_faults(path).gpus))
+            faults.append(len(read_faults(path).gpus.by_gpu))
 
     assert ([1, 1], [2]) == (gpus, faults)
 
