@@ -88,6 +88,34 @@ class Client:
         Items carry apiVersion and kind, which the server leaves out. GoneError: the list changed for so long
         between two pages that it has to be started again.
         """
+        pages = self.pages(
+            resource,
+            namespace=namespace,
+            field_selector=field_selector,
+            label_selector=label_selector,
+            resource_version=resource_version,
+            limit=limit,
+        )
+        page = next(pages)
+        items = page["items"]
+        for page in pages:
+            items += page["items"]
+        return {**page, "items": items}
+
+    def pages(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        field_selector: str | None = None,
+        label_selector: str | None = None,
+        resource_version: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """What `list` returns page by page, for those who do not want to hold all of it at once.
+
+        All pages are of one state of the server, whose resource version each of them carries.
+        """
         attempt = _Attempt("list", resource, None, namespace)
         query = _query(
             fieldSelector=field_selector,
@@ -95,16 +123,18 @@ class Client:
             resourceVersion=resource_version,
             limit=limit,
         )
-        page = self._transport.request("GET", attempt.path(query), attempt)
-        items = page.get("items") or []
-        while more := (page.get("metadata") or {}).get("continue"):
+        while True:
+            page = self._transport.request("GET", attempt.path(query), attempt)
+            items = page.get("items") or []
+            for item in items:
+                item.setdefault("apiVersion", resource.api_version)
+                item.setdefault("kind", resource.kind)
+            yield {**page, "items": items}
+            following = (page.get("metadata") or {}).get("continue")
+            if not following:
+                return
             query.pop("resourceVersion", None)  # `continue` stands for it
-            page = self._transport.request("GET", attempt.path({**query, "continue": more}), attempt)
-            items += page.get("items") or []
-        for item in items:
-            item.setdefault("apiVersion", resource.api_version)
-            item.setdefault("kind", resource.kind)
-        return {**page, "items": items}
+            query["continue"] = following
 
     def watch(
         self,

@@ -10,6 +10,8 @@ each watch at once (measured: 1,460 requests a second), know no bookmarks, and h
   may still be on its way, does not turn the copy back; afterwards the server is always right, since after a
   restore from a backup its versions are lower than what we remember. The answer may also be the late one: where
   the watch has told of its version or a later one, it is left out, or it would bring back what was deleted since.
+* Lists come in pages, and what is kept is what `transform` makes of an object, so that a large list is never in
+  memory as a whole. It has to keep what identifies an object: name, namespace, uid and resourceVersion.
 * Handlers run in the reflector's thread. What they raise is logged, and nothing else happens.
 """
 
@@ -36,6 +38,7 @@ _WATCH_JITTER_SECONDS = 20  # so that a cluster's nodes do not all come back at 
 _GOOD_SECONDS = 1.0
 _OWN_SECONDS = 60.0
 _STOP_SECONDS = 5.0
+_PAGE = 250  # objects; of ResourceSlices with eight GPUs about 5 MB
 
 _Key = tuple[str, str]  # namespace ("" where there is none), name
 
@@ -60,8 +63,12 @@ class Reflector:
         field_selector: str | None = None,
         label_selector: str | None = None,
         on_event: Callable[[str, dict[str, Any]], None] | None = None,
+        transform: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> None:
-        """`on_event` gets ADDED, MODIFIED or DELETED and the object, for every change but adopted ones."""
+        """`on_event` gets ADDED, MODIFIED or DELETED and the object, for every change but adopted ones.
+
+        `transform` makes of each object what is kept of it, and handed on.
+        """
         self.synced = threading.Event()  # set once the first list is in
         self.error: str | None = None  # why it does not follow at the moment
         self._client = client
@@ -70,6 +77,7 @@ class Reflector:
         self._field_selector = field_selector
         self._label_selector = label_selector
         self._on_event = on_event
+        self._transform = transform
         self._objects: dict[_Key, dict[str, Any]] = {}
         self._own: dict[str, _Own] = {}  # by uid
         self._heard = 0.0  # the version up to which the copy has, or is about to get, all news
@@ -103,7 +111,7 @@ class Reflector:
             if 0 < version <= self._heard:
                 return
             self._remember(obj, version)
-            self._objects[_key(obj)] = obj
+            self._objects[_key(obj)] = self._compact(obj)
 
     def forget(self, obj: Mapping[str, Any]) -> None:
         """Take out an object that we deleted, ahead of the watch."""
@@ -143,7 +151,7 @@ class Reflector:
                     with self._lock:
                         self._heard = _version(event.object)
                     if event.type != "BOOKMARK":
-                        self._take(event.type, event.object)
+                        self._take(event.type, self._compact(event.object))
             except GoneError:
                 version = None
                 log.debug("resource version too old, listing again", resource=self._resource.plural)
@@ -158,18 +166,11 @@ class Reflector:
                 self._stop.wait(self._backoff.delay(wait))
 
     def _list(self) -> str:
-        body = self._client.list(
-            self._resource,
-            namespace=self._namespace,
-            field_selector=self._field_selector,
-            label_selector=self._label_selector,
-        )
-        version: str | None = (body.get("metadata") or {}).get("resourceVersion")
-        if not version:
-            msg = f"cannot list {self._resource.plural}: the answer has no resourceVersion"
-            raise UnavailableError(msg)
-        items = {_key(item): item for item in body["items"]}
-        listed = _version(body)
+        try:
+            version, items = self._read(_PAGE)
+        except GoneError:  # the pages of so old a state are gone already: all at once then, as client-go does
+            version, items = self._read(None)
+        listed = _version({"metadata": {"resourceVersion": version}})
         with self._lock:
             self._heard = listed
             gone = [obj for key, obj in self._objects.items() if key not in items]
@@ -181,6 +182,32 @@ class Reflector:
         self.error = None
         self.synced.set()
         return version
+
+    def _read(self, limit: int | None) -> tuple[str, dict[_Key, dict[str, Any]]]:
+        """The version of a list, and its objects; of those that have not changed, what we have."""
+        version: str | None = None
+        items: dict[_Key, dict[str, Any]] = {}
+        for page in self._client.pages(
+            self._resource,
+            namespace=self._namespace,
+            field_selector=self._field_selector,
+            label_selector=self._label_selector,
+            limit=limit,
+        ):
+            version = (page.get("metadata") or {}).get("resourceVersion")
+            for item in page["items"]:
+                key = _key(item)
+                known = self._objects.get(key)
+                items[key] = (
+                    known if known is not None and _same_version(known, item) else self._compact(item)
+                )
+        if not version:
+            msg = f"cannot list {self._resource.plural}: the answer has no resourceVersion"
+            raise UnavailableError(msg)
+        return version, items
+
+    def _compact(self, obj: dict[str, Any]) -> dict[str, Any]:
+        return obj if self._transform is None else self._transform(obj)
 
     def _is_own(self, obj: dict[str, Any], newer_than: float) -> bool:
         """Whether we wrote `obj` so lately, above the version `newer_than`, that other news of it is old."""
@@ -217,7 +244,7 @@ def _uid(obj: Mapping[str, Any]) -> str:
     return str(obj["metadata"].get("uid", ""))
 
 
-def _version(obj: dict[str, Any]) -> float:
+def _version(obj: Mapping[str, Any]) -> float:
     """The resource version as a number, which it is in every API server we can meet; else 0."""
     text = str((obj.get("metadata") or {}).get("resourceVersion", ""))
     return float(int(text)) if text.isascii() and text.isdigit() else 0.0

@@ -86,7 +86,7 @@ def test_it_lists_then_watches_from_there(serve: Serve, follow: Follow) -> None:
     assert reflector.get("b", "ns") == pod("b", 7)
     assert reflector.get("a", "ns") is None
     assert versions(server) == [None, "5"]
-    assert server.requests[0].query == {"fieldSelector": "spec.nodeName=n"}
+    assert server.requests[0].query == {"fieldSelector": "spec.nodeName=n", "limit": "250"}
 
 
 def test_the_next_watch_starts_at_the_last_bookmark(serve: Serve, follow: Follow) -> None:

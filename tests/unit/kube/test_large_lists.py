@@ -1,0 +1,95 @@
+"""Large lists: they come in pages, and only what is needed of each object is kept."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from dra_driver.kube.client import Client
+from dra_driver.kube.reflector import Reflector
+from dra_driver.kube.resources import PODS
+from dra_driver.kube.scripted import Answer, ScriptedServer, Stream, status
+
+Serve = Callable[..., tuple[ScriptedServer, Client]]
+HOLD = Stream(hold=True)
+
+
+def pod(name: str, version: int, **content: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}, **content}
+
+
+def page(version: int, *items: dict[str, Any], more: str = "") -> Answer:
+    return Answer(
+        body={"metadata": {"resourceVersion": str(version), "continue": more}, "items": list(items)}
+    )
+
+
+def small(obj: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": obj["metadata"]}
+
+
+def followed(client: Client, **options: Any) -> Reflector:
+    reflector = Reflector(client, PODS, **options)
+    reflector.start()
+    assert reflector.synced.wait(10)
+    return reflector
+
+
+def test_a_list_comes_in_pages_and_is_followed_from_its_version(serve: Serve) -> None:
+    server, client = serve(page(7, pod("a", 1), more="next"), page(7, pod("b", 2)), HOLD)
+    reflector = followed(client)
+    assert sorted(p["metadata"]["name"] for p in reflector.snapshot()) == ["a", "b"]
+    queries = [request.query for request in server.wait_for(3)]
+    reflector.stop()
+    assert [query.get("continue") for query in queries] == [None, "next", None]
+    assert queries[2]["resourceVersion"] == "7"
+
+
+def test_pages_that_have_expired_are_replaced_by_one_whole_list(serve: Serve) -> None:
+    server, client = serve(
+        page(7, pod("a", 1), more="next"),
+        status(410, "Expired"),
+        page(9, pod("a", 1), pod("b", 8)),
+        HOLD,
+    )
+    reflector = followed(client)
+    assert sorted(p["metadata"]["name"] for p in reflector.snapshot()) == ["a", "b"]
+    reflector.stop()
+    assert "limit" not in server.requests[2].query
+
+
+def test_what_is_kept_and_handed_on_is_what_transform_makes(serve: Serve) -> None:
+    heard: list[dict[str, Any]] = []
+    changed = threading.Event()
+
+    def on_event(_: str, obj: dict[str, Any]) -> None:
+        heard.append(obj)
+        if len(heard) == 2:
+            changed.set()
+
+    events = [{"type": "MODIFIED", "object": pod("a", 3, spec={"large": 2})}]
+    _, client = serve(page(2, pod("a", 1, spec={"large": 1})), Stream(events, hold=True))
+    reflector = followed(client, transform=small, on_event=on_event)
+    assert changed.wait(10)
+    reflector.stop()
+    assert heard == [{"metadata": pod("a", version)["metadata"]} for version in (1, 3)]
+    assert reflector.snapshot() == [small(pod("a", 3))]
+
+
+def test_a_new_list_keeps_the_objects_that_have_not_changed(serve: Serve) -> None:
+    made: list[str] = []
+
+    def transform(obj: dict[str, Any]) -> dict[str, Any]:
+        made.append(obj["metadata"]["name"])
+        return small(obj)
+
+    expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
+    server, client = serve(
+        page(2, pod("a", 1), pod("b", 2)),
+        Stream([expired]),
+        page(5, pod("a", 1), pod("b", 4)),
+        HOLD,
+    )
+    reflector = followed(client, transform=transform)
+    server.wait_for(4)
+    reflector.stop()
+    assert made == ["a", "b", "b"]

@@ -1,0 +1,174 @@
+"""Leader election: one replica leads, another takes over, and there are never two."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from dra_driver.embedded.apiserver import ApiServer
+from dra_driver.kube.client import Client
+from dra_driver.kube.config import Endpoint, StaticToken
+from dra_driver.kube.leases import Election, Timing
+from dra_driver.kube.resources import LEASES
+
+QUICK = Timing(duration=0.6, renew_within=0.3, retry=0.05)
+NAME, NAMESPACE = "controller", "default"
+Stand = Callable[..., Election]
+
+
+@pytest.fixture
+def server() -> Iterator[ApiServer]:
+    with ApiServer() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ApiServer) -> Iterator[Client]:
+    client = Client(Endpoint(server.url, StaticToken()), timeout=2)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def stand(client: Client) -> Iterator[Stand]:
+    """Lets a replica stand for election until the end of the test."""
+    with ExitStack() as stack:
+
+        def start(identity: str, timing: Timing = QUICK) -> Election:
+            election = Election(client, namespace=NAMESPACE, name=NAME, identity=identity, timing=timing)
+            stack.callback(election.stop)
+            election.start()
+            return election
+
+        yield start
+
+
+def until(condition: Callable[[], object], timeout: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "it has not come to that"
+        threading.Event().wait(0.01)
+
+
+def lease(client: Client) -> dict[str, Any]:
+    return client.get(LEASES, NAME, NAMESPACE)
+
+
+def written(holder: str, seconds: int = 1, renewed: str = "2001-01-01T00:00:00.000000Z") -> dict[str, Any]:
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": spec,
+    }
+
+
+def test_the_first_replica_leads_and_the_second_waits(stand: Stand, client: Client) -> None:
+    first = stand("pod-a")
+    until(lambda: first.is_leader)
+    second = stand("pod-b")
+    until(lambda: second.leader)
+    assert not second.is_leader
+    assert lease(client)["spec"]["holderIdentity"].startswith("pod-a_")
+    assert second.leader == first.leader
+
+
+def test_a_leader_that_stops_gives_the_lease_back_at_once(stand: Stand, client: Client) -> None:
+    slow = Timing(duration=60, renew_within=40, retry=0.05)
+    first = stand("pod-a", slow)
+    until(lambda: first.is_leader)
+    second = stand("pod-b", slow)
+    first.stop()
+    until(lambda: second.is_leader)
+    assert not first.is_leader
+    assert lease(client)["spec"]["leaseTransitions"] == 1
+
+
+def test_a_leader_that_died_is_followed_after_its_lease_only(stand: Stand, client: Client) -> None:
+    client.create(LEASES, written("pod-dead_1"))
+    begin = time.monotonic()
+    second = stand("pod-b")
+    until(lambda: second.is_leader)
+    assert time.monotonic() - begin >= 1.0
+    assert lease(client)["spec"]["leaseTransitions"] == 1
+
+
+def test_the_clock_of_another_machine_does_not_matter(stand: Stand, client: Client) -> None:
+    created = client.create(LEASES, written("pod-a_1", renewed="2001-01-01T00:00:00.000000Z"))
+    second = stand("pod-b")
+    for number in range(12):  # renewed all the time, by a clock that is decades behind
+        spec = {**created["spec"], "renewTime": f"2001-01-01T00:00:{number:02}.000000Z"}
+        created = client.replace(LEASES, {**created, "spec": spec})
+        threading.Event().wait(0.1)
+        assert not second.is_leader
+    until(lambda: second.is_leader)
+
+
+def test_a_leader_that_cannot_renew_stops_before_another_may_start(
+    stand: Stand, server: ApiServer, client: Client
+) -> None:
+    first = stand("pod-a")
+    until(lambda: first.is_leader)
+    fault = server.faults.drop("update", LEASES, times=None)
+    until(lambda: not first.is_leader)
+    assert first.error is not None
+    assert lease(client)["spec"]["holderIdentity"] == first.leader or first.leader is None
+    server.faults.remove(fault)
+    until(lambda: first.is_leader)
+    assert first.error is None
+
+
+def test_an_answer_that_got_lost_does_not_cost_the_lead(
+    stand: Stand, server: ApiServer, client: Client
+) -> None:
+    first = stand("pod-a", Timing(duration=3, renew_within=2, retry=0.05))
+    until(lambda: first.is_leader)
+    server.faults.drop("update", LEASES, times=3, done=True)
+    seen = {lease(client)["metadata"]["resourceVersion"]}
+    while len(seen) < 10:
+        seen.add(lease(client)["metadata"]["resourceVersion"])
+        assert first.is_leader
+    assert lease(client)["spec"].get("leaseTransitions", 0) == 0
+
+
+def test_a_lease_that_somebody_deleted_is_made_again(stand: Stand, client: Client) -> None:
+    first = stand("pod-a", Timing(duration=3, renew_within=2, retry=0.05))
+    until(lambda: first.is_leader)
+    client.delete(LEASES, NAME, namespace=NAMESPACE)
+    until(lambda: client.list(LEASES, namespace=NAMESPACE)["items"])
+    assert first.is_leader
+
+
+def test_of_many_replicas_exactly_one_leads(stand: Stand) -> None:
+    replicas = [stand(f"pod-{number}") for number in range(5)]
+    until(lambda: any(replica.is_leader for replica in replicas))
+    for _ in range(30):
+        assert sum(replica.is_leader for replica in replicas) <= 1
+        threading.Event().wait(0.02)
+    until(lambda: all(replica.leader for replica in replicas))
+
+
+def test_one_that_restarts_does_not_go_on_with_what_its_predecessor_held(
+    stand: Stand, client: Client
+) -> None:
+    client.create(LEASES, written("pod-a_of-before", seconds=60))
+    again = stand("pod-a")
+    until(lambda: again.leader)
+    assert again.leader == "pod-a_of-before"
+    assert not again.is_leader
+
+
+def test_whoever_gets_the_lead_is_told(client: Client) -> None:
+    elected = threading.Event()
+    election = Election(
+        client, namespace=NAMESPACE, name=NAME, identity="pod-a", on_elected=elected.set, timing=QUICK
+    )
+    election.start()
+    try:
+        assert elected.wait(10)
+    finally:
+        election.stop()
