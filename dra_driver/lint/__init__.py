@@ -7,7 +7,7 @@ a bad and a good example, which tests run. Selectors are not only looked at but 
 the slices that are given along.
 """
 
-from dra_driver.lint.engine import RULES, UNREADABLE, lint
+from dra_driver.lint.engine import RULES, UNREADABLE, lint, lint_objects
 from dra_driver.lint.finding import SEVERITIES, Finding, Rule, Severity
 from dra_driver.lint.fixes import fix
 from dra_driver.lint.surroundings import Census, Surroundings
@@ -23,4 +23,5 @@ __all__ = [
     "Surroundings",
     "fix",
     "lint",
+    "lint_objects",
 ]

@@ -5,8 +5,8 @@ What several of them see of one mistake is sorted out here: a field with an erro
 refused by the API server. Whatever is in the files, the answer is findings, and comes soon.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 from dra_driver.lint import (
     api,
@@ -25,7 +25,7 @@ from dra_driver.lint import (
 )
 from dra_driver.lint.context import Context
 from dra_driver.lint.finding import SEVERITIES, Finding, Rule
-from dra_driver.lint.nodes import File, read
+from dra_driver.lint.nodes import File, of_value, read
 from dra_driver.lint.surroundings import Surroundings
 from dra_driver.yamlevents import YamlError
 
@@ -74,15 +74,30 @@ def lint(sources: Iterable[tuple[str, bytes]], surroundings: Surroundings | None
             files.append(read(data, name))
         except YamlError as error:
             found.append(documents.unreadable(name, error))
+    found += _findings(files, surroundings)
+    return sorted(
+        set(found), key=lambda f: (order[f.file], f.line, f.column, SEVERITIES.index(f.severity), f.code)
+    )
+
+
+def lint_objects(
+    objects: Iterable[tuple[str, Mapping[str, Any]]], surroundings: Surroundings | None = None
+) -> list[Finding]:
+    """As `lint`, of objects that are no text; findings name the object, and have no line in it."""
+    files = [of_value(obj, name) for name, obj in objects]
+    return sorted(
+        set(_findings(files, surroundings)), key=lambda f: (SEVERITIES.index(f.severity), f.path, f.code)
+    )
+
+
+def _findings(files: list[File], surroundings: Surroundings | None) -> list[Finding]:
     context = Context(files, surroundings)
+    found: list[Finding] = []
     for family in _FAMILIES:
         found += family.check(context)
     found = _settled(found)
     failing = {(f.file, f.document, f.path) for f in found if f.severity == "error"}
-    found += compiling.check_evaluation(context, failing)
-    return sorted(
-        set(found), key=lambda f: (order[f.file], f.line, f.column, SEVERITIES.index(f.severity), f.code)
-    )
+    return [*found, *compiling.check_evaluation(context, failing)]
 
 
 def _settled(found: list[Finding]) -> list[Finding]:

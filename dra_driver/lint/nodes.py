@@ -80,6 +80,28 @@ def read(data: bytes, name: str) -> File:
     return File(name, text, builder.documents, builder.duplicates)
 
 
+def of_value(value: Any, name: str) -> File:
+    """Data that was no text, as a file: everything stands at its beginning.
+
+    What is deeper or larger than a file may be is there as data, and has no nodes of its own.
+    """
+    return File(name, "", [_placeless(value, MAX_DEPTH, [MAX_NODES])], [])
+
+
+def _placeless(value: Any, depth: int, left: list[int]) -> Node:
+    node = Node(0, 0, 1, 1, "-" if isinstance(value, dict | list) else "", value)
+    size = len(value) if isinstance(value, dict | list) else 0
+    left[0] -= size
+    if depth == 0 or left[0] < 0:
+        return node
+    if isinstance(value, dict):
+        node.keys = {name: Node(0, 0, 1, 1, "", name) for name in value}
+        node.entries = {name: _placeless(inner, depth - 1, left) for name, inner in value.items()}
+    elif isinstance(value, list):
+        node.items = [_placeless(inner, depth - 1, left) for inner in value]
+    return node
+
+
 class _Builder:
     """Nodes from events, without recursion."""
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
-from dra_driver.lint import Census, Finding, Surroundings, lint
+from dra_driver.lint import Census, Finding, Surroundings, lint, lint_objects
 from dra_driver.lint.claims import DeviceClass, Text
 
 GPU = 'device.attributes["gpu.nvidia.com"]'
@@ -107,3 +108,24 @@ def test_a_class_that_the_cluster_lacks_is_told_with_the_near_ones(
 
     assert f"there is no DeviceClass {name}; the cluster has gpu.nvidia.com" == finding.message
     assert fix in (finding.fix or "")
+
+
+def test_objects_have_the_findings_of_the_same_text(selected: Callable[..., str]) -> None:
+    text = selected(f'{GPU}.memory == "40Gi"', "1 +", f"{GPU}.productname == 'x'")
+    objects = [("claim", yaml.safe_load(text))]
+
+    def told(findings: list[Finding]) -> set[tuple[str, str, str, str | None]]:
+        return {(found.code, found.path, found.message, found.fix) for found in findings}
+
+    assert told(lint([("claim", text.encode())])) == told(lint_objects(objects))
+
+
+def test_an_object_of_any_depth_and_size_is_looked_at() -> None:
+    deep: Any = {}
+    for _ in range(500):
+        deep = {"a": [deep]}
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}}
+    wide = {**claim, "metadata": {"name": "c", "annotations": {str(n): "" for n in range(200_000)}}}
+
+    assert [] == lint_objects([("deep", {"apiVersion": "v1", "kind": "ConfigMap", "data": deep})])
+    assert "invalid-object" in {found.code for found in lint_objects([("wide", wide)])}
