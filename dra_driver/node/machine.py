@@ -91,7 +91,9 @@ class _FoundDriver:
         """Those of the root that is in use now; kept, since they know the driver's files."""
         root, found = self._given or self._host, self._backend.driver_root
         if self._given is None and found is not None:
-            root = Root(PurePosixPath("/") / found.relative_to(self._host.local), found)
+            root = replace(
+                self._host, host=PurePosixPath("/") / found.relative_to(self._host.local), local=found
+            )
         last = self._last
         if last is None or last[0] != root:
             self._last = last = root, _edits(root, self._host, self._hook_path)
