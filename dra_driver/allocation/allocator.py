@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dra_driver.allocation.errors import NodeError
 from dra_driver.allocation.matching import Matcher
 from dra_driver.allocation.pools import SliceIndex
 from dra_driver.allocation.requests import Claim
@@ -18,6 +19,7 @@ TIMEOUT = 10.0  # seconds a node gets, as in the scheduler
 class Snapshot:
     """Slices, classes and allocated claims at one moment; asks about many nodes and claims share its answers.
 
+    `lists`: whether attributes may be lists of values (the gate DRAListTypeAttributes, off by default up to 1.37).
     The attributes are for those who explain an answer.
     """
 
@@ -26,11 +28,13 @@ class Snapshot:
         slices: Iterable[Mapping[str, Any]],
         classes: Iterable[Mapping[str, Any]],
         allocated: Iterable[Mapping[str, Any]],
+        *,
+        lists: bool = False,
     ) -> None:
         self.slices = SliceIndex(slices)
         self.classes = {str(one["metadata"]["name"]): one for one in classes}
         self.allocated = Allocated(allocated)
-        self.matcher = Matcher()
+        self.matcher = Matcher(lists=lists)
 
     def with_allocated(self, allocated: Iterable[Mapping[str, Any]]) -> "Snapshot":
         """The same slices and classes with other allocated claims; answers of selectors are shared."""
@@ -49,20 +53,24 @@ class Snapshot:
     ) -> list[dict[str, Any]] | None:
         """An AllocationResult per claim, in their order; None where they do not fit on the node together.
 
-        AllocationError where the attempt is aborted. `timeout` is in seconds.
+        NodeError where they do not and a pool of the node is invalid; any other AllocationError where the attempt
+        is aborted. `timeout` is in seconds.
         """
         wanted = [Claim(claim) for claim in claims]
+        pools = self.slices.pools(node)
         search = Search(
             wanted,
             self.classes,
             node,
-            self.slices.pools(node),
+            pools,
             self.allocated,
             self.matcher,
             time.monotonic() + timeout,
         )
         found = search.run()
         if found is None:
+            if any(pool.invalid is not None and not pool.incomplete for pool in pools):
+                raise NodeError("invalid resource pools were encountered")
             return None
         return [
             allocation_result(claim, choices, self.classes, node)

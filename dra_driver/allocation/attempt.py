@@ -31,12 +31,12 @@ class Choice:
 class Attempt:
     """The state of a search; `choices[i]` are the devices of the i-th claim."""
 
-    def __init__(self, claims: Sequence[Claim], allocated: Allocated) -> None:
+    def __init__(self, claims: Sequence[Claim], allocated: Allocated, *, lists: bool) -> None:
         self.choices: list[list[Choice]] = [[] for _ in claims]
         self._claims = claims
         self._allocated = allocated
         self._counters = CounterLedger(allocated)
-        self._constraints = [claim.constraints() for claim in claims]
+        self._constraints = [claim.constraints(lists=lists) for claim in claims]
         self._chosen: dict[DeviceId, set[int]] = {}  # by which claims
         self._shares: dict[DeviceId, int] = {}  # of devices that are shared
         self._used: dict[DeviceId, dict[str, int]] = {}  # of their capacity
@@ -81,7 +81,8 @@ class Attempt:
         if self.in_use(claim, request, device):
             return None
         consumed = self.consumption(request, device)
-        if consumed is None:
+        # Of all devices, one that a constraint is against is an error, whatever is left of its capacity.
+        if consumed is None and not request.wants_all:
             return None
         # Of a device that is shared, the first share pays for its counters.
         paid = device.shareable and (device.id in self._allocated.shared or self._shares.get(device.id))

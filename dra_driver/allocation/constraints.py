@@ -21,13 +21,13 @@ class Constraint(Protocol):
         ...
 
 
-def make(entry: Mapping[str, Any], claim: str, index: int) -> Constraint:
-    """The constraint of a claim's entry."""
+def make(entry: Mapping[str, Any], claim: str, index: int, *, lists: bool) -> Constraint:
+    """The constraint of a claim's entry; `lists`: whether attributes may be lists of values."""
     requests = frozenset(entry.get("requests") or ())
     if entry.get("matchAttribute"):
-        return _Match(requests, entry["matchAttribute"])
+        return _Match(requests, entry["matchAttribute"], lists=lists)
     if entry.get("distinctAttribute"):
-        return _Distinct(requests, entry["distinctAttribute"])
+        return _Distinct(requests, entry["distinctAttribute"], lists=lists)
     raise AllocationError(
         f"claim {claim}, constraint #{index}: empty constraint (unsupported constraint type?)"
     )
@@ -44,44 +44,62 @@ def _nothing() -> None:
     """What takes back a device that a constraint did not look at."""
 
 
-class _Match:
-    """All devices have the same value of an attribute."""
+Values = frozenset[tuple[str, Any]]  # (type, value) of each, since 1 and "1" and True are different
 
-    def __init__(self, requests: frozenset[str], attribute: str) -> None:
+
+def values_of(attribute: tuple[str, Any], *, lists: bool) -> Values:
+    """The values of an attribute: one, or those of its list; none where lists are not known."""
+    kind, value = attribute
+    if not isinstance(value, list):
+        return frozenset({(kind, value)})
+    return frozenset((kind.removesuffix("s"), one) for one in value) if lists else frozenset()
+
+
+class _Match:
+    """There is a value that all devices have."""
+
+    def __init__(self, requests: frozenset[str], attribute: str, *, lists: bool) -> None:
         self._requests = requests
         self._attribute = attribute
-        self._value: tuple[str, Any] | None = None
-        self._devices = 0
+        self._lists = lists
+        self._shared: Values | None = None  # what the devices so far have in common; None before the first
 
     def add(self, request: str, subrequest: str | None, device: Device) -> Undo | None:
         if not applies(self._requests, request, subrequest):
             return _nothing
-        value = device.attribute(self._attribute)
-        if value is None or (self._devices and value != self._value):
+        attribute = device.attribute(self._attribute)
+        if attribute is None:
             return None
-        self._value = value
-        self._devices += 1
-        return self._remove
+        before, values = self._shared, values_of(attribute, lists=self._lists)
+        shared = values if before is None else before & values
+        if before is not None and not shared:
+            return None
+        self._shared = shared
+        return lambda: self._restore(before)
 
-    def _remove(self) -> None:
-        self._devices -= 1
+    def _restore(self, shared: Values | None) -> None:
+        self._shared = shared
 
 
 class _Distinct:
-    """Devices have different values of an attribute."""
+    """No value is had by two devices."""
 
-    def __init__(self, requests: frozenset[str], attribute: str) -> None:
+    def __init__(self, requests: frozenset[str], attribute: str, *, lists: bool) -> None:
         self._requests = requests
         self._attribute = attribute
-        self._values: dict[str, tuple[str, Any]] = {}
+        self._lists = lists
+        self._values: dict[str, Values] = {}
 
     def add(self, request: str, subrequest: str | None, device: Device) -> Undo | None:
         if not applies(self._requests, request, subrequest):
             return _nothing
-        value = device.attribute(self._attribute)
-        if value is None or value in self._values.values():
+        attribute = device.attribute(self._attribute)
+        if attribute is None:
             return None
-        self._values[request] = value
+        values = values_of(attribute, lists=self._lists)
+        if any(not values or values & others for others in self._values.values()):
+            return None
+        self._values[request] = values
         return lambda: self._remove(request)
 
     def _remove(self, request: str) -> None:

@@ -20,7 +20,9 @@ from dra_driver.selectors.reads import content, projected, reads
 class Matcher:
     """Answers of expressions about devices, remembered."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lists: bool = False) -> None:
+        """`lists`: whether attributes may be lists of values."""
+        self.lists = lists
         self._answers: dict[tuple[str, DeviceId], bool | EvaluationError] = {}
         self._by_content: dict[tuple[str, Hashable], bool | EvaluationError] = {}
 

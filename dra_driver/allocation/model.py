@@ -78,10 +78,11 @@ class Device:
 
 @dataclass(frozen=True)
 class Slice:
-    """A ResourceSlice; `spec` is the API's."""
+    """A ResourceSlice; `spec` is the API's, `position` its place in the list that it came in."""
 
     name: str
     spec: Mapping[str, Any]
+    position: int = 0
 
     @cached_property
     def pool(self) -> PoolId:
@@ -99,6 +100,11 @@ class Slice:
     @cached_property
     def has_counters(self) -> bool:
         return bool(self.spec.get("sharedCounters"))
+
+    @cached_property
+    def of_one_node(self) -> bool:
+        """Whether it matters to one node only: counters may be used from every node."""
+        return bool(self.spec.get("nodeName")) and not self.has_counters
 
     @cached_property
     def devices(self) -> tuple[Device, ...]:

@@ -20,8 +20,10 @@ class SliceIndex:
         self._by_pool: defaultdict[PoolId, list[Slice]] = defaultdict(list)
         self._by_node: defaultdict[str, list[Slice]] = defaultdict(list)
         self._elsewhere: list[Slice] = []  # whose nodes have to be looked at
-        for raw in sorted(slices, key=lambda raw: str(raw["metadata"]["name"])):
-            part = Slice(raw["metadata"]["name"], raw["spec"])
+        listed = [
+            Slice(raw["metadata"]["name"], raw["spec"], position) for position, raw in enumerate(slices)
+        ]
+        for part in sorted(listed, key=lambda part: part.name):
             self._by_pool[part.pool].append(part)
             if part.spec.get("nodeName"):
                 self._by_node[part.spec["nodeName"]].append(part)
@@ -61,12 +63,14 @@ class SliceIndex:
         current = sorted(
             (part for part in relevant if part.generation == generation), key=lambda part: part.name
         )
-        everywhere = tuple(part for part in self._by_pool[key] if part.generation == generation)
-        incomplete = False
-        if len(current) != current[0].expected_slices:
+        everywhere, incomplete = tuple(current), False
+        # Where slices disagree about their number, the scheduler believes the first that it comes across.
+        first = min(current, key=lambda part: (not part.of_one_node, part.position))
+        if len(current) != first.expected_slices:
             if any(part.generation > generation for part in self._by_pool[key]):
                 return None  # what the node has is outdated
-            incomplete = len(everywhere) != current[0].expected_slices
+            everywhere = tuple(part for part in self._by_pool[key] if part.generation == generation)
+            incomplete = len(everywhere) != first.expected_slices
         counters, invalid = _counters(everywhere)
         invalid = invalid or _contradiction(current, everywhere, counters)
         return Pool(key, tuple(current), everywhere, incomplete, invalid, counters)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dra_driver.allocation.constraints import make
+from dra_driver.allocation.constraints import Constraint, make
 from dra_driver.allocation.errors import AllocationError
 
 MAX_RESULTS = 32  # devices of one claim
@@ -94,7 +94,7 @@ class Claim:
                 )
         return found
 
-    def constraints(self) -> tuple[Any, ...]:
-        """Fresh state of the claim's constraints."""
+    def constraints(self, *, lists: bool) -> tuple[Constraint, ...]:
+        """Fresh state of the claim's constraints; `lists`: whether attributes may be lists of values."""
         entries = self.devices.get("constraints") or ()
-        return tuple(make(entry, self.name, index) for index, entry in enumerate(entries))
+        return tuple(make(entry, self.name, index, lists=lists) for index, entry in enumerate(entries))

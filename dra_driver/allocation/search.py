@@ -65,7 +65,7 @@ class Search:
         self._deadline = deadline
         self._steps = 0
         self._usable = tuple(usable(pools))
-        self._attempt = Attempt(claims, allocated)
+        self._attempt = Attempt(claims, allocated, lists=matcher.lists)
         self._needs = [
             [[self._need(claim, request) for request in alternatives] for alternatives in claim.requests]
             for claim in claims

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_driver.allocation.allocator import Snapshot
-from dra_driver.allocation.errors import AllocationError
+from dra_driver.allocation.errors import AllocationError, NodeError
 from dra_driver.allocation.explanation.edits import edits, wishes
 from dra_driver.allocation.explanation.guarding import guards
 from dra_driver.allocation.explanation.model import Change, Holder, Kind, NodeReport
@@ -46,11 +46,13 @@ class _Trial:
         return None
 
     def _no_errors(self, snapshot: Snapshot, claims: Sequence[Object]) -> bool:
-        try:
-            for node in self.errors:
+        for node in self.errors:
+            try:
                 snapshot.allocate(claims, node=node, timeout=_TIMEOUT)
-        except AllocationError:
-            return False
+            except NodeError:
+                continue
+            except AllocationError:
+                return False
         return True
 
     def devices(self) -> Mapping[DeviceId, Device]:

@@ -19,7 +19,7 @@ from dra_driver.allocation.diagnosis.claims import state_of
 from dra_driver.allocation.diagnosis.podclaims import PodClaims, claims_of
 from dra_driver.allocation.diagnosis.references import missing_classes
 from dra_driver.allocation.diagnosis.world import Object, is_allocated, namespace_of
-from dra_driver.allocation.errors import AllocationError
+from dra_driver.allocation.errors import AllocationError, NodeError
 from dra_driver.allocation.explanation.scene import name_of
 from dra_driver.allocation.nodes import matches, node_name
 from dra_driver.allocation.simulation.failing import may_fail
@@ -122,6 +122,8 @@ class _Run:
         for node in nodes:
             try:
                 results = world.scene.snapshot.allocate(claims, node=node) if claims else []
+            except NodeError:
+                continue
             except AllocationError:
                 return None
             if results is not None and found is None:

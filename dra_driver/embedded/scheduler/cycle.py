@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from dra_driver.allocation import AllocationError, Snapshot, extended, placement
+from dra_driver.allocation import AllocationError, NodeError, Snapshot, extended, placement
 from dra_driver.allocation.extended import EXTENDED_CLAIM, ExtendedResources
 from dra_driver.embedded.claims import Object, is_for
 from dra_driver.embedded.scheduler import claims as pod_claims
@@ -89,7 +89,10 @@ class Cycle:
         if not claims.pending:
             return []
         allocated = [claim for claim in self._claims.snapshot() if is_allocated(claim)]
-        results = self._snapshot.with_allocated(allocated).allocate(claims.pending, node=node)
+        try:
+            results = self._snapshot.with_allocated(allocated).allocate(claims.pending, node=node)
+        except NodeError as error:
+            return Objection(str(error))
         return Objection("cannot allocate all claims") if results is None else results
 
     def _commit(

@@ -76,7 +76,8 @@ class Cluster:
         if models:
             self.slice(name, *models)
 
-    def slice(self, node: str, *models: str) -> None:
+    def slice(self, node: str, *models: str, part: int = 0, parts: int = 1) -> None:
+        """One slice of the node's pool, which has so many."""
         devices = [
             {
                 "name": f"gpu-{index}",
@@ -85,9 +86,9 @@ class Cluster:
             }
             for index, model in enumerate(models)
         ]
-        pool = {"name": f"{node}/gpu", "generation": 1, "resourceSliceCount": 1}
+        pool = {"name": f"{node}/gpu", "generation": 1, "resourceSliceCount": parts}
         spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
-        self.create(RESOURCE_SLICES, {"metadata": {"name": f"{node}-{DRIVER}"}, "spec": spec})
+        self.create(RESOURCE_SLICES, {"metadata": {"name": f"{part}-{node}-{DRIVER}"}, "spec": spec})
 
     def device_class(self, name: str = DRIVER, **spec: Any) -> None:
         expression = f"device.driver == '{DRIVER}'"

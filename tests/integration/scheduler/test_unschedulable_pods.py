@@ -71,6 +71,21 @@ def test_a_selector_that_fails_is_an_error(cluster: Any) -> None:
     )
 
 
+def test_a_pool_that_is_invalid_is_no_error_on_other_nodes(cluster: Any) -> None:
+    cluster.device_class()
+    cluster.node("n1")
+    cluster.node("n2")
+    for part in (0, 1):
+        cluster.slice("n1", "L4", part=part, parts=2)  # the same device twice
+    cluster.claim("c")
+    cluster.pod("p", claim="c")
+
+    assert cluster.refusal("p") == (
+        "0/2 nodes are available: 1 cannot allocate all claims, 1 invalid resource pools were encountered."
+        f" still not schedulable, preemption: 0/2 nodes are available: 2 {NO_VICTIMS}"
+    )
+
+
 def test_a_claim_in_use_elsewhere_is_not_available(cluster: Any) -> None:
     cluster.device_class()
     cluster.node("n1", "L4")

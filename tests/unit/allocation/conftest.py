@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_driver.allocation import allocate
+from dra_driver.allocation import Snapshot
 from dra_driver.allocation.explanation import Explanation, Scene, explain
 
 Object = dict[str, Any]
@@ -19,13 +19,14 @@ class World:
         self.slices: list[Object] = []
         self.allocated: list[Object] = []
         self.classes: list[Object] = [{"metadata": {"name": "any"}, "spec": {}}]
+        self.lists = False
 
     @staticmethod
     def device(name: str, **fields: Any) -> Object:
-        """A device; attributes are given as name=value, everything else by its API name."""
+        """A device; attributes are given as name=value or name=[1, 2], everything else by its API name."""
         known = {"capacity", "consumesCounters", "taints", "allowMultipleAllocations", "nodeName", "allNodes"}
         known |= {"nodeSelector", "bindsToNode", "bindingConditions"}
-        kinds: dict[type, str] = {bool: "bool", int: "int", str: "string"}
+        kinds: dict[type, str] = {bool: "bool", int: "int", str: "string", list: "ints"}
         attributes = {key: {kinds[type(value)]: value} for key, value in fields.items() if key not in known}
         rest = {key: value for key, value in fields.items() if key in known}
         if "capacity" in rest:
@@ -77,13 +78,8 @@ class World:
         self.allocated.append({**claim, "status": {"allocation": {"devices": {"results": results}}}})
 
     def allocate(self, *claims: Object, node: str = "n1", labels: dict[str, str] | None = None) -> Any:
-        return allocate(
-            claims,
-            node={"metadata": {"name": node, "labels": labels or {}}},
-            slices=self.slices,
-            classes=self.classes,
-            allocated=self.allocated,
-        )
+        snapshot = Snapshot(self.slices, self.classes, self.allocated, lists=self.lists)
+        return snapshot.allocate(claims, node={"metadata": {"name": node, "labels": labels or {}}})
 
     def explain(self, *claims: Object, nodes: Iterable[str] = ("n1",)) -> Explanation:
         scene = Scene.of(self.slices, self.classes, self.allocated)

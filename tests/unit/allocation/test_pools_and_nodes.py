@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_driver.allocation import AllocationError
+from dra_driver.allocation import AllocationError, NodeError
 
 ALL = {"allocationMode": "All"}
 
@@ -46,7 +46,8 @@ def test_a_device_twice_makes_a_pool_invalid(world: Any) -> None:
     world.slice(world.device("gpu-0"), pool={"resourceSliceCount": 2})
     world.slice(world.device("gpu-0"), pool={"resourceSliceCount": 2})
 
-    assert world.devices(world.claim(world.request())) is None
+    with pytest.raises(NodeError, match="invalid resource pools were encountered"):
+        world.devices(world.claim(world.request()))
     with pytest.raises(AllocationError, match="is currently invalid"):
         world.devices(world.claim(world.request(**ALL)))
 
@@ -55,7 +56,26 @@ def test_a_counter_that_nobody_has_makes_a_pool_invalid(world: Any) -> None:
     consumes = [{"counterSet": "set", "counters": {"memory": {"value": "1"}}}]
     world.slice(world.device("gpu-0", consumesCounters=consumes))
 
-    assert world.devices(world.claim(world.request())) is None
+    with pytest.raises(NodeError, match="invalid resource pools"):
+        world.devices(world.claim(world.request()))
+
+
+def test_an_invalid_pool_is_passed_over_where_another_has_what_is_wanted(world: Any) -> None:
+    world.slice(world.device("gpu-0"), world.device("gpu-0"), pool={"name": "a"})
+    world.slice(world.device("gpu-1"), pool={"name": "b"})
+
+    assert world.devices(world.claim(world.request())) == ["gpu-1"]
+
+
+@pytest.mark.parametrize(("first", "allocated"), [(1, ["gpu-0"]), (2, None)])
+def test_of_slices_that_disagree_about_their_number_the_first_is_believed(
+    world: Any, first: int, allocated: list[str] | None
+) -> None:
+    world.slice(world.device("gpu-0"), name="b", pool={"resourceSliceCount": first})
+    world.slice(name="a", nodeName="n2", pool={"resourceSliceCount": 3 - first})
+    world.slice(name="c", nodeName="n2")
+
+    assert world.devices(world.claim(world.request())) == allocated
 
 
 def test_pools_are_used_by_driver_and_name_and_slices_by_name(world: Any) -> None:

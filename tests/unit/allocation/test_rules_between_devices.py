@@ -72,6 +72,46 @@ def test_all_devices_against_a_constraint_make_no_sense(world: Any) -> None:
         world.devices(claim)
 
 
+def test_a_constraint_against_all_devices_is_told_before_capacity_that_is_short(world: Any) -> None:
+    shared = world.device("gpu-1", capacity={"memory": "10Gi"}, allowMultipleAllocations=True)
+    world.slice(world.device("gpu-0", clique="a"), shared)
+    first = world.claim(world.request(capacity={"requests": {"memory": "10Gi"}}), name="first")
+    everything = world.claim(world.request(allocationMode="All"), constraints=[{"matchAttribute": CLIQUE}])
+
+    assert world.devices(first) == ["gpu-1"]
+    with pytest.raises(AllocationError, match=r"cannot add device gpu.nvidia.com/pool/gpu-1"):
+        world.devices(first, everything)
+
+
+def test_devices_match_whose_lists_have_a_value_in_common(world: Any) -> None:
+    # The first pair that has one, 1 and 2, has none with a third device, so what they shared has to be forgotten.
+    nodes = [[1, 2], [1], [2], [2]]
+    world.slice(*(world.device(f"gpu-{index}", nodes=values) for index, values in enumerate(nodes, 1)))
+    claim = world.claim(world.request(count=3), constraints=[{"matchAttribute": "gpu.nvidia.com/nodes"}])
+
+    assert world.devices(claim) is None
+    world.lists = True
+    assert world.devices(claim) == ["gpu-1", "gpu-3", "gpu-4"]
+
+
+def test_a_value_matches_a_list_that_has_it(world: Any) -> None:
+    world.lists = True
+    world.slice(*(world.device(f"gpu-{index}", node=value) for index, value in enumerate([1, [2], [2, 1]])))
+    claim = world.claim(world.request(count=2), constraints=[{"matchAttribute": "gpu.nvidia.com/node"}])
+
+    assert world.devices(claim) == ["gpu-0", "gpu-2"]
+
+
+def test_distinct_devices_have_lists_with_nothing_in_common(world: Any) -> None:
+    world.lists = True
+    world.slice(
+        *(world.device(f"gpu-{index}", node=value) for index, value in enumerate([[1, 2], [2, 3], 3]))
+    )
+    claim = world.claim(world.request(count=2), constraints=[{"distinctAttribute": "gpu.nvidia.com/node"}])
+
+    assert world.devices(claim) == ["gpu-0", "gpu-2"]
+
+
 def test_a_constraint_without_a_rule_aborts(world: Any) -> None:
     with pytest.raises(AllocationError, match="constraint #0: empty constraint"):
         world.devices(world.claim(world.request(), constraints=[{"requests": ["r"]}]))
