@@ -8,7 +8,7 @@ import pytest
 
 from dra_driver.cdi import registry
 from dra_driver.errors import UnavailableError
-from tests.integration.bad_input.conftest import UID, Host, SmallMount
+from tests.integration.prepare.conftest import UID, Host, SmallMount
 
 _WRITTEN = f"the CDI spec of claim {UID} cannot be written into "
 

@@ -6,7 +6,7 @@ import pytest
 
 from dra_driver.cdi import registry
 from dra_driver.errors import ClaimError
-from tests.integration.bad_input.conftest import UID, Host
+from tests.integration.prepare.conftest import UID, Host
 
 NAMES = (
     "../../../../etc/cron.d/x",

@@ -1,4 +1,4 @@
-"""A node whose driver is in a driver container, and something wrong with it."""
+"""A node whose driver is in a driver container, for tests that change it, or spoil it."""
 
 import json
 import os
@@ -62,7 +62,7 @@ class Host:
     def get_claim(self, namespace: str, name: str) -> dict[str, Any]:
         return self.claim
 
-    def start(self) -> Engine:
+    def start(self, *, boot_id: str = "boot") -> Engine:
         """The parts of a plugin's new process that prepare claims."""
         driver = Root(PurePosixPath("/run/nvidia/driver"), self.root, PLACEHOLDERS)
         host = Root(PurePosixPath("/"), self.path, PLACEHOLDERS)
@@ -73,7 +73,7 @@ class Host:
             devices=lambda: self._devices,
             inventory=lambda: self._inventory,
             edits=DriverEdits(driver, host=host, proc=self.path / "proc", sysfs=self.path / "sys"),
-            records=RecordStore(self.ours / "claims", boot_id="boot"),
+            records=RecordStore(self.ours / "claims", boot_id=boot_id),
             specs=self.specs,
             metadata=MetadataStore(self.ours / "metadata", DRIVER),
         )

@@ -11,7 +11,7 @@ import pytest
 
 from dra_driver.errors import HardwareError
 from dra_driver.inventory.fake_elf import loader_cache, shared_library
-from tests.integration.bad_input.conftest import Host
+from tests.integration.prepare.conftest import Host
 
 _NOBODY = 65534
 _PLACE = "under /run/nvidia/driver on the node"
