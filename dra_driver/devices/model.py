@@ -8,7 +8,7 @@ and `device_from_dict` are inverse: records keep a held device in its published 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from dra_driver.quantity import Quantity
 
@@ -60,21 +60,45 @@ class CounterSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """The hardware behind a device name, by identities that survive re-enumeration."""
+class RequestPolicy:
+    """What a claim may ask of a capacity that several allocations share: multiples of `step` from `minimum` on."""
 
-    kind: Literal["gpu", "mig"]
-    uuid: str  # "GPU-..." or "MIG-..."
+    default: Quantity  # what an allocation takes that names no amount
+    minimum: Quantity
+    maximum: Quantity
+    step: Quantity
+
+    def as_dict(self) -> dict[str, Any]:
+        limits = {"min": str(self.minimum), "max": str(self.maximum), "step": str(self.step)}
+        return {"default": str(self.default), "validRange": limits}
+
+
+TargetKind = Literal["gpu", "mig", "partition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The hardware behind a device name, by identities that survive re-enumeration.
+
+    A partition is a MIG device that Prepare makes: a profile at a place, without a UUID until then.
+    """
+
+    kind: TargetKind
+    uuid: str  # "GPU-..." or "MIG-..."; "" of a partition
     gpu_uuid: str  # of the physical GPU; equal to uuid for a whole GPU
     pci_address: str  # of the physical GPU
+    profile_id: int | None = None  # of a partition: the driver's, as `MigProfile.id`
+    start: int | None = None  # of a partition: first memory slice
 
-    def as_dict(self) -> dict[str, str]:
-        return {
+    def as_dict(self) -> dict[str, Any]:
+        body: dict[str, Any] = {
             "kind": self.kind,
             "uuid": self.uuid,
             "gpuUUID": self.gpu_uuid,
             "pciAddress": self.pci_address,
         }
+        place = {"profileID": self.profile_id, "start": self.start}
+        return body | {key: number for key, number in place.items() if number is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +111,8 @@ class Device:
     capacity: Mapping[str, Quantity] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     consumes: tuple[CounterConsumption, ...] = ()
+    allow_multiple_allocations: bool = False
+    policies: Mapping[str, RequestPolicy] = field(default_factory=dict)  # by capacity
 
     def as_dict(self) -> dict[str, Any]:
         """The device as resource.k8s.io/v1 writes it; empty parts are left out, as the server would."""
@@ -94,12 +120,19 @@ class Device:
         if self.attributes:
             body["attributes"] = {key: _attribute_dict(value) for key, value in self.attributes.items()}
         if self.capacity:
-            body["capacity"] = {key: {"value": str(value)} for key, value in self.capacity.items()}
+            body["capacity"] = {key: self._capacity_dict(key) for key in self.capacity}
         if self.consumes:
             body["consumesCounters"] = [consumption.as_dict() for consumption in self.consumes]
         if self.taints:
             body["taints"] = [taint.as_dict() for taint in self.taints]
+        if self.allow_multiple_allocations:
+            body["allowMultipleAllocations"] = True
         return body
+
+    def _capacity_dict(self, name: str) -> dict[str, Any]:
+        policy = self.policies.get(name)
+        body = {"value": str(self.capacity[name])}
+        return body if policy is None else {**body, "requestPolicy": policy.as_dict()}
 
 
 def _attribute_dict(value: AttributeValue) -> dict[str, str | bool | int]:
@@ -117,19 +150,23 @@ def _attribute_dict(value: AttributeValue) -> dict[str, str | bool | int]:
 def target_from_dict(body: Mapping[str, Any]) -> Target:
     """The inverse of `Target.as_dict`; KeyError and ValueError where it is not one."""
     kind = body["kind"]
-    if kind not in {"gpu", "mig"}:
+    if kind not in get_args(TargetKind):
         msg = f"unknown device kind {kind!r}"
         raise ValueError(msg)
-    return Target(kind, str(body["uuid"]), str(body["gpuUUID"]), str(body["pciAddress"]))
+    identity = (str(body["uuid"]), str(body["gpuUUID"]), str(body["pciAddress"]))
+    if kind != "partition":
+        return Target(kind, *identity)
+    return Target(kind, *identity, int(body["profileID"]), int(body["start"]))
 
 
 def device_from_dict(body: Mapping[str, Any], target: Target) -> Device:
     """The inverse of `Device.as_dict`, for the device that `target` is."""
+    capacity = body.get("capacity", {})
     return Device(
         name=str(body["name"]),
         target=target,
         attributes={key: _attribute_value(value) for key, value in body.get("attributes", {}).items()},
-        capacity={key: Quantity.parse(value["value"]) for key, value in body.get("capacity", {}).items()},
+        capacity={key: Quantity.parse(value["value"]) for key, value in capacity.items()},
         taints=tuple(Taint(t["key"], t.get("value"), t["effect"]) for t in body.get("taints", ())),
         consumes=tuple(
             CounterConsumption(
@@ -137,7 +174,19 @@ def device_from_dict(body: Mapping[str, Any], target: Target) -> Device:
             )
             for c in body.get("consumesCounters", ())
         ),
+        allow_multiple_allocations=bool(body.get("allowMultipleAllocations", False)),
+        policies={
+            key: _policy(value["requestPolicy"])
+            for key, value in capacity.items()
+            if "requestPolicy" in value
+        },
     )
+
+
+def _policy(body: Mapping[str, Any]) -> RequestPolicy:
+    limits = body["validRange"]
+    amounts = (body["default"], limits["min"], limits["max"], limits["step"])
+    return RequestPolicy(*(Quantity.parse(text) for text in amounts))
 
 
 def _attribute_value(body: Mapping[str, Any]) -> AttributeValue:
