@@ -3,7 +3,8 @@
 Nodes are looked up for each Prepare. A spec made from an earlier look is how Pods started without a GPU on nodes
 whose driver came up late, and a handful of stats cost less than a cache that must know when it is wrong.
 A GPU is handed out only if the nodes that any CUDA program opens are there, and are those of the driver that is
-loaded now: after a reload its numbers are others, and a node that was left behind leads nowhere.
+loaded now: after a reload its numbers are others, and a node that was left behind leads nowhere, or to another driver;
+of the nodes that not every program needs, such ones are left out.
 """
 
 import os
@@ -22,8 +23,12 @@ _REQUIRED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 # Profilers and graphics; absent where their kernel module is not loaded.
 _OPTIONAL = ("/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 _SWITCH = "nvidia-nvswitch"
-# What /proc/devices calls their drivers; older releases had one name for all of the first.
-_DRIVERS = {"/dev/nvidia-uvm": ("nvidia-uvm",), "/dev/nvidia": ("nvidia", "nvidia-frontend")}
+# What /proc/devices calls their drivers, by how a path begins; older releases had one name for all of the last.
+_DRIVERS = {
+    "/dev/nvidia-uvm": ("nvidia-uvm",),
+    "/dev/nvidia-nvswitch": ("nvidia-nvswitch",),
+    "/dev/nvidia": ("nvidia", "nvidia-frontend"),
+}
 
 
 class _Problem(Enum):
@@ -47,7 +52,7 @@ class DeviceNodes:
             (path, problem) for path in _REQUIRED if (problem := self._problem(path, self._control[path]))
         ]
         self.whole = not self._control_problems
-        self.control = self._edits(self._control)
+        self.control = self._edits(self._current(self._control))
 
     def gpu(self, gpu: Gpu, minor: int) -> ContainerEdits:
         """The node of a physical GPU; HardwareError where it, or a control node, is missing or of an old driver."""
@@ -90,7 +95,11 @@ class DeviceNodes:
         except OSError:
             return ContainerEdits()
         paths = [f"/dev/{name}" for name in sorted(names) if name.startswith(_SWITCH)]
-        return self._edits({path: self.root.find_node(path) for path in paths})
+        return self._edits(self._current({path: self.root.find_node(path) for path in paths}))
+
+    def _current(self, nodes: Mapping[str, os.stat_result | None]) -> dict[str, os.stat_result | None]:
+        """Those that exist, and are the loaded driver's."""
+        return {path: found for path, found in nodes.items() if self._problem(path, found) is None}
 
     def _edits(self, nodes: Mapping[str, os.stat_result | None]) -> ContainerEdits:
         """The nodes that exist, and the groups that a container must be in to open them."""
@@ -102,13 +111,13 @@ class DeviceNodes:
         )
 
     def _problem(self, path: str, found: os.stat_result | None, minor: int | None = None) -> _Problem | None:
-        """What is wrong with a required node; numbers are wrong only where the kernel lists others."""
+        """What is wrong with a node of the driver; numbers are wrong only where the kernel lists others."""
         if found is None:
             return _Problem.NO_NODE if self.root.has(path) else _Problem.MISSING
         majors = self._majors
         if not majors:
             return None
-        drivers = _DRIVERS.get(path, _DRIVERS["/dev/nvidia"])
+        drivers = next(names for begin, names in _DRIVERS.items() if path.startswith(begin))
         expected = [majors[driver] for driver in drivers if driver in majors]
         is_current = not expected or os.major(found.st_rdev) in expected
         is_right = minor is None or os.minor(found.st_rdev) == minor

@@ -1,5 +1,7 @@
 """Specs have the host's paths, whatever the driver root is, and wherever the plugin sees it."""
 
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
@@ -59,3 +61,26 @@ def test_a_container_has_its_gpu_and_its_libraries(
     assert node.gpus[2].uuid in container.run("nvidia-smi -L")
     assert "firmware" in container.run("cat /lib/firmware/nvidia/580.95.05/gsp_ga10x.bin")
     assert str(seen) not in str(node.spec("a"))
+
+
+def test_under_wsl_a_container_has_the_one_node_and_windows_driver(node: GpuNode, pod: Pod) -> None:
+    def windows() -> DriverEdits:
+        host = Root(PurePosixPath(root), root)
+        wsl = root / "usr/lib/wsl"
+        wsl.mkdir()
+        (root / _LIBRARIES).rename(wsl / "drivers")
+        (wsl / "lib").mkdir()
+        (wsl / "lib/libcuda.so.1").symlink_to("../drivers/libcuda.so.580.95.05")
+        (root / "dev").rename(root / "linux")
+        (root / "dev").mkdir()
+        os.mknod(root / "dev/dxg", stat.S_IFCHR | 0o666, os.makedev(240, 7))
+        return DriverEdits(host, host=host, proc=root / "proc", sysfs=root / "sys")
+
+    root = node.driver_root
+    node.start(windows)
+
+    container = pod.start(node.prepare("a", node.gpu(0)))
+
+    assert {"/dev/dxg": (240, 7)} == nvidia_nodes(container)
+    for path in ("/usr/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", f"/{_LIBRARIES}/libcuda.so.1"):
+        assert "\x7fELF" == container.run(f"head -c4 {path}")

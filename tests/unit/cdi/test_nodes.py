@@ -225,3 +225,18 @@ def test_the_node_of_another_gpu_under_this_name_is_refused(driver: Any) -> None
 
     with pytest.raises(HardwareError, match="/dev/nvidia1 has not the numbers of the loaded driver"):
         driver.edits(nodes=CHARACTER_DEVICES).now().device(GPU, A100)
+
+
+@pytest.mark.root
+def test_nodes_that_are_not_needed_and_were_left_behind_are_left_out(driver: Any) -> None:
+    make_nodes(driver, nvidia=MAJOR, nvidia_uvm=MAJOR, nvidia_nvswitch=MAJOR)
+    names = ("nvidia-uvm-tools", "nvidia-modeset", "nvidia-nvswitch0", "nvidia-nvswitch1")
+    for name in names:
+        major = MAJOR if name in {"nvidia-modeset", "nvidia-nvswitch1"} else MAJOR + 1
+        os.mknod(driver.local / "dev" / name, stat.S_IFCHR | 0o666, os.makedev(major, 1))
+
+    now = driver.edits(nodes=CHARACTER_DEVICES).now()
+
+    assert paths(now.common.device_nodes) == ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-modeset"]
+    nodes = now.device(GPU, SWITCHED, admin_access=True).device_nodes
+    assert paths(nodes) == ["/dev/nvidia1", "/dev/nvidia-nvswitch1"]
