@@ -5,11 +5,18 @@ gave, never by handles or indices. Each does one thing, so that whoever calls ca
 none of them retries, rolls back or guesses. What exists is asked anew each time.
 
 Errors: HardwareError where the driver refuses, UnavailableError where the same call may succeed later (something still
-uses the instance, NVML hangs or is not there); one sentence that names GPU and instance.
+uses the instance, NVML hangs or is not there), GpuGoneError where there is no GPU any more that could have
+instances; one sentence that names GPU and instance.
 """
 
 from dataclasses import dataclass
 from typing import Protocol
+
+from dra_driver.errors import HardwareError
+
+
+class GpuGoneError(HardwareError):
+    """The GPU is lost or removed; its instances do not outlive the reset or reboot that brings it back."""
 
 
 @dataclass(frozen=True, slots=True)

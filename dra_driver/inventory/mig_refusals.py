@@ -1,8 +1,10 @@
 """Why a GPU is not cut into MIG devices, or not put together again: codes of NVML in sentences for Pod events."""
 
 from dra_driver.errors import DriverError, HardwareError, UnavailableError
+from dra_driver.inventory.mig_control import GpuGoneError
 from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code, NvmlError
 
+_LOOK_UP = "nvmlDeviceGetHandleByUUID"
 _REASONS = {
     Code.INSUFFICIENT_RESOURCES: (
         "other GPU instances have its memory slices or engines; compare 'nvidia-smi mig -lgi' with the claims of the node"
@@ -22,8 +24,10 @@ def refused(what: str, gpu_uuid: str, error: NvmlError) -> DriverError:
         return UnavailableError(f"{start} while a process uses it; end the processes that nvidia-smi lists")
     if error.code in SESSION_CODES or error.code in {Code.TIMEOUT, Code.NOT_READY}:
         return UnavailableError(f"{start} before NVML answers again ({error})")
+    if error.function == _LOOK_UP and error.code == Code.NOT_FOUND:
+        return GpuGoneError(f"{start}, since it is not on the node any more; look at the node")
     if error.code in GONE_CODES - _REASONS.keys():
-        return HardwareError(
+        return GpuGoneError(
             f"{start}, since it is lost: look for its Xid in the kernel log, then reset it or reboot the node"
         )
     reason = next((text for code, text in _REASONS.items() if code == error.code), None)

@@ -152,12 +152,12 @@ class SimulatedMig:
         if faults.nvml:
             raise UnavailableError(f"GPU {gpu_uuid}: {what} before the NVIDIA driver answers")
         fault = Fault.ABSENT if gpu is None else faults.gpus.of(gpu)
-        code = Code.NOT_SUPPORTED
-        if fault is not None:
-            code = Code.GPU_IS_LOST if fault is Fault.LOST else Code.NOT_FOUND
-        elif gpu is not None and gpu.mig is not None:
+        if fault is None and gpu is not None and gpu.mig is not None:
             return gpu, gpu.mig
-        raise refused(what, gpu_uuid, NvmlError("nvmlDeviceGetMigMode", code))
+        if fault is None:
+            raise refused(what, gpu_uuid, NvmlError("nvmlDeviceGetMigMode", Code.NOT_SUPPORTED))
+        code = Code.GPU_IS_LOST if fault is Fault.LOST else Code.NOT_FOUND
+        raise refused(what, gpu_uuid, NvmlError("nvmlDeviceGetHandleByUUID", code))
 
     @contextmanager
     def _changing(self, gpu_uuid: str, what: str) -> "Iterator[_Change]":

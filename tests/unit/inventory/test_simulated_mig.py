@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dra_driver.errors import HardwareError, UnavailableError
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.faults import faults_file
-from dra_driver.inventory.mig_control import GpuInstance, MigControl
+from dra_driver.inventory.mig_control import GpuGoneError, GpuInstance, MigControl
 from dra_driver.inventory.model import Gpu, Mig
 from dra_driver.inventory.profile import load_profile, profile_names
 from dra_driver.inventory.simulated import SimulatedBackend
@@ -228,8 +228,8 @@ def test_a_compute_instance_that_fails_leaves_an_empty_gpu_instance(node: Node) 
 @pytest.mark.parametrize(
     ("faults", "kind", "text"),
     [
-        ("gpus: lost", HardwareError, "since it is lost"),
-        ("gpus: absent", HardwareError, "it is not there any more"),
+        ("gpus: lost", GpuGoneError, "since it is lost"),
+        ("gpus: absent", GpuGoneError, "since it is not on the node any more"),
         ("nvml: unavailable", UnavailableError, "before the NVIDIA driver answers"),
     ],
 )

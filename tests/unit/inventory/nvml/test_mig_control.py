@@ -9,7 +9,7 @@ import pytest
 
 from dra_driver.errors import HardwareError, UnavailableError
 from dra_driver.inventory.fake_gpu import FakeGpu, FakeMig, FakeMigDevice, FakeProfile
-from dra_driver.inventory.mig_control import ComputeInstance, GpuInstance, MigControl
+from dra_driver.inventory.mig_control import ComputeInstance, GpuGoneError, GpuInstance, MigControl
 from dra_driver.inventory.nvml_api import Code
 from dra_driver.inventory.nvml_mig_control import NvmlMigControl
 
@@ -233,7 +233,7 @@ def test_a_gpu_that_somebody_uses_keeps_its_mode(control: Control) -> None:
     [
         (Code.NO_PERMISSION, HardwareError, "the plugin may not; run it privileged"),
         (Code.NOT_SUPPORTED, HardwareError, "its driver does not offer that in the mode that the GPU is in"),
-        (Code.GPU_IS_LOST, HardwareError, "since it is lost: look for its Xid"),
+        (Code.GPU_IS_LOST, GpuGoneError, "since it is lost: look for its Xid"),
         (Code.RESET_REQUIRED, HardwareError, "the GPU has to be reset first"),
         (Code.UNKNOWN, HardwareError, r"answered UNKNOWN \(999\); look for its Xid in the kernel log"),
         (Code.TIMEOUT, UnavailableError, r"before NVML answers again \(.*TIMEOUT"),
@@ -276,7 +276,7 @@ def test_nothing_is_done_before_nvml_is_there(node: Node) -> None:
 
 def test_a_gpu_that_is_gone_is_told(control: Control) -> None:
     with pytest.raises(
-        HardwareError, match="GPU GPU-other: its MIG mode cannot be read: it is not there any more"
+        GpuGoneError, match="GPU GPU-other: its MIG mode cannot be read, since it is not on the node any more"
     ):
         control(h100()).mode("GPU-other")
 
