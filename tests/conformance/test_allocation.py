@@ -1,4 +1,8 @@
-"""Claims get what the upstream allocator gives them, for vectors that it has judged."""
+"""Claims get what the upstream allocator gives them, for vectors that it has judged.
+
+`allocation.jsonl` has clusters as they are; `features/` has small ones in which everything that the API allows
+happens: slices that disagree, pools that are invalid, devices with nodes of their own, policies, binding conditions.
+"""
 
 import copy
 import json
@@ -9,8 +13,10 @@ import pytest
 
 from dra_driver.allocation import AllocationError, allocate
 
-_LINES = (Path(__file__).parent / "allocation.jsonl").read_text().splitlines()
-_CASES = [json.loads(line) for line in _LINES]
+_FILES = ("allocation.jsonl", "features/allocation.jsonl")
+_CASES = [
+    json.loads(line) for file in _FILES for line in (Path(__file__).parent / file).read_text().splitlines()
+]
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:
