@@ -14,11 +14,12 @@ from enum import Enum
 from typing import Any
 
 from dra_driver.quantity import Quantity
-from dra_driver.resource.problems import Problem, child, index, key
+from dra_driver.resource.problems import Problem, child, index
 
 _INT64 = range(-(2**63), 2**63)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 # The server's own text; it names no field.
+_KEY = re.compile(r"\[(?!\d+\])([^\]]*)\]")
 _QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
@@ -77,7 +78,7 @@ def _decode(value: Any, shape: Shape, path: str, owner: Struct) -> Iterator[Prob
                 return
             for name, entry in value.items():
                 if isinstance(name, str):
-                    yield from _decode(entry, item, key(path, name), owner)
+                    yield from _decode(entry, item, f"{path}[{name}]", owner)
                 else:  # YAML can say it, JSON cannot
                     yield Problem(path, f"the key {name!r} must be a string", "decode")
         case Struct(_, fields):
@@ -89,7 +90,8 @@ def _decode(value: Any, shape: Shape, path: str, owner: Struct) -> Iterator[Prob
                 if name in fields:
                     yield from _decode(entry, fields[name], where, shape)
                 else:
-                    yield Problem(where, f'unknown field "{where}"', "strict")
+                    named = _KEY.sub(r".\1", where)  # decoders write keys of maps as they do fields
+                    yield Problem(named, f'unknown field "{named}"', "strict")
 
 
 def _scalar(value: Any, shape: Scalar, path: str, owner: Struct) -> Iterator[Problem]:

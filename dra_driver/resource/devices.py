@@ -112,6 +112,31 @@ def binding_conditions(entry: Mapping[str, Any], path: str) -> Iterator[Problem]
         yield invalid(child(path, "bindingFailureConditions"), failing or None, rule)
 
 
+def without_lists(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A slice whose attributes have single values only; the same object where that is so."""
+    spec = obj.get("spec") or {}
+    devices = spec.get("devices") or ()
+    if not any(
+        _has_list(value) for device in devices for value in ((device or {}).get("attributes") or {}).values()
+    ):
+        return obj
+    stripped = [
+        {**device, "attributes": {key: _stripped(value) for key, value in device["attributes"].items()}}
+        if device and device.get("attributes")
+        else device
+        for device in devices
+    ]
+    return {**obj, "spec": {**spec, "devices": stripped}}
+
+
+def _has_list(value: Mapping[str, Any] | None) -> bool:
+    return any(name in _LISTS for name in value or ())
+
+
+def _stripped(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return {name: one for name, one in (value or {}).items() if name not in _LISTS}
+
+
 def _sizes(attributes: Mapping[str, Any], total: int, path: str) -> Iterator[Problem]:
     if total > MAX_ATTRIBUTES_AND_CAPACITIES:
         rule = (

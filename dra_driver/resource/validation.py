@@ -13,6 +13,7 @@ from dra_driver.resource import shapes
 from dra_driver.resource.allocations import claim_status
 from dra_driver.resource.classes import device_class, device_taint_rule
 from dra_driver.resource.decoding import Struct, decode
+from dra_driver.resource.devices import without_lists
 from dra_driver.resource.expressions import CompileSelector, no_compiler
 from dra_driver.resource.metadata import metadata, template_metadata
 from dra_driver.resource.problems import Problem, not_supported
@@ -37,12 +38,15 @@ def validate(
     *,
     compile_selector: CompileSelector = no_compiler,
     admin_namespace: bool = True,
+    lists: bool = False,
 ) -> list[Problem]:
     """The problems of `obj`, a resource.k8s.io object; none where a server would create it.
 
     A status is judged as one that is being set, though creation itself would drop it. Problems of decoding come
     alone, since a server stops there. `admin_namespace` tells whether the object's
     namespace carries the label that permits `adminAccess`. Selectors are compiled only with `compile_selector`.
+    Without `lists` the gate DRAListTypeAttributes is off, as by default up to 1.37: a server then takes lists of
+    values away before it looks at the attribute.
     """
     kind = _KINDS.get(str(obj.get("kind")))
     if kind is None:
@@ -53,6 +57,8 @@ def validate(
     if problems := decode(obj, kind.shape):
         return problems
     found = [*metadata(obj.get("metadata") or {}, namespaced=kind.namespaced)]
+    if obj["kind"] == "ResourceSlice" and not lists:
+        obj = without_lists(obj)
     found += kind.rules(obj, compile_selector)
     if kind.namespaced and not admin_namespace:
         spec = obj.get("spec") or {}

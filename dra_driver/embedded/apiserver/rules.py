@@ -103,7 +103,10 @@ def problems(
     if kind.resource.group == "resource.k8s.io":
         # Admin access is asked for once: at creation.
         found = validate(
-            obj, compile_selector=compile_selector, admin_namespace=admin_namespace or old is not None
+            obj,
+            compile_selector=compile_selector,
+            admin_namespace=admin_namespace or old is not None,
+            lists=True,  # where the gate is off they are gone by now
         )
     else:
         found = [*metadata(obj["metadata"], namespaced=kind.resource.namespaced)]

@@ -10,7 +10,21 @@ Object = dict[str, Any]
 
 
 def texts(obj: Object) -> list[str]:
-    return [str(problem) for problem in validate(obj)]
+    return [str(problem) for problem in validate(obj, lists=True)]
+
+
+def test_without_the_gate_an_attribute_with_a_list_has_no_value(resource_slice: Object) -> None:
+    resource_slice["spec"]["devices"][0]["attributes"] = {"x": {"ints": [1]}, "y": {"ints": [1], "int": 1}}
+
+    assert ['spec.devices[0].attributes[x]: Invalid value: "": exactly one value must be specified'] == [
+        str(problem) for problem in validate(resource_slice)
+    ]
+
+
+def test_an_unknown_field_in_a_map_is_named_as_decoders_do(resource_slice: Object) -> None:
+    resource_slice["spec"]["devices"][0]["attributes"] = {"x.com/y": {"int": 1, "unit": "GB"}}
+
+    assert ['unknown field "spec.devices[0].attributes.x.com/y.unit"'] == texts(resource_slice)
 
 
 def test_an_empty_slice_is_fine(resource_slice: Object) -> None:
