@@ -3,18 +3,20 @@
 All blockers are found, not just the first as in the allocator: freeing a device that no selector takes helps nobody.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dra_driver.allocation import capacity, taints
 from dra_driver.allocation.explanation.answers import Answer
-from dra_driver.allocation.explanation.model import Blocker, DeviceReport, Holder, Kind, SelectorCount
+from dra_driver.allocation.explanation.counters import short_counters
+from dra_driver.allocation.explanation.model import Blocker, DeviceReport, Kind, SelectorCount
 from dra_driver.allocation.explanation.scene import Scene
-from dra_driver.allocation.model import Device, Pool
+from dra_driver.allocation.explanation.wording import shown, who
+from dra_driver.allocation.model import Device
 from dra_driver.allocation.needs import Candidate
 from dra_driver.allocation.requests import Request
 from dra_driver.allocation.state import CounterLedger
-from dra_driver.quantity import Format, Quantity
+from dra_driver.quantity import Quantity
 
 Object = Mapping[str, Any]
 
@@ -54,9 +56,9 @@ class Inspection:
                 yield _tainted(taint)
         if held:
             holders = self._scene.holders.get(device.id, ())
-            yield Blocker(Kind.IN_USE, f"in use by {_who(holders)}", holders=holders)
+            yield Blocker(Kind.IN_USE, f"in use by {who(holders)}", holders=holders)
         elif device.consumes and not self._paid(device):
-            yield from self._counters(candidate.pool, device)
+            yield from short_counters(self._scene, self._ledger.left(candidate.pool), candidate.pool, device)
 
     def _paid(self, device: Device) -> bool:
         """Whether an earlier share of the device took its counters already."""
@@ -80,42 +82,14 @@ class Inspection:
             if amount.nanos > left:
                 holders = self._scene.holders.get(device.id, ())
                 text = (
-                    f"capacity {name} is short by {_shown(amount.nanos - left, total)}:"
-                    f" needs {_shown(amount.nanos, total)}, {_shown(left, total)} of {total} is left"
+                    f"capacity {name} is short by {shown(amount.nanos - left, total)}:"
+                    f" needs {shown(amount.nanos, total)}, {shown(left, total)} of {total} is left"
                 )
                 yield Blocker(
                     Kind.CAPACITY,
-                    text + (f"; shared with {_who(holders)}" if holders else ""),
+                    text + (f"; shared with {who(holders)}" if holders else ""),
                     holders=holders,
                 )
-
-    def _counters(self, pool: Pool, device: Device) -> Iterator[Blocker]:
-        left = self._ledger.left(pool)
-        for name, needs in device.consumes.items():
-            for counter, amount in needs.items():
-                if amount > left[name][counter]:
-                    written = _written(pool, name, counter)
-                    holders = self._users(pool, name)
-                    text = (
-                        f"counter {counter} of {name} is short by {_shown(amount - left[name][counter], written)}:"
-                        f" needs {_shown(amount, written)}, {_shown(left[name][counter], written)} is left"
-                    )
-                    yield Blocker(
-                        Kind.COUNTER, text + (f" beside {_who(holders)}" if holders else ""), holders=holders
-                    )
-                    return  # partitions lack several counters at once; one tells it
-        for name, counters in left.items():
-            for counter, amount in counters.items():
-                if amount < 0:
-                    yield Blocker(
-                        Kind.COUNTER, f"counter {counter} of {name} is overdrawn, which blocks its whole pool"
-                    )
-                    return
-
-    def _users(self, pool: Pool, counter_set: str) -> tuple[Holder, ...]:
-        devices = (device for part in pool.all_slices for device in part.devices)
-        held = (self._scene.holders.get(one.id, ()) for one in devices if counter_set in one.consumes)
-        return tuple(dict.fromkeys(holder for holders in held for holder in holders))
 
 
 class _Tally:
@@ -176,25 +150,5 @@ def _tainted(taint: Object) -> Blocker:
     )
 
 
-def _who(holders: Iterable[Holder]) -> str:
-    named = [str(holder) for holder in holders]
-    if not named:
-        return "a claim that is not known"
-    return ", ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
-
-
 def _amounts(requests: Mapping[str, Any]) -> str:
     return ", ".join(f"{amount} of {name}" for name, amount in requests.items())
-
-
-def _shown(nanos: int, like: Quantity) -> str:
-    return str(Quantity(nanos, Format.BINARY_SI if like.format is Format.BINARY_SI else Format.DECIMAL_SI))
-
-
-def _written(pool: Pool, name: str, counter: str) -> Quantity:
-    """The counter's total as its slice writes it: its notation is what people know it by."""
-    for part in pool.all_slices:
-        for entry in part.spec.get("sharedCounters") or ():
-            if entry["name"] == name:
-                return Quantity.parse(str(entry["counters"][counter]["value"]))
-    return Quantity.of(0)

@@ -1,13 +1,13 @@
 """How a device misses a condition, in words with the values that were seen."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dra_driver.allocation.explanation.model import Miss
+from dra_driver.allocation.explanation.model import Holder, Miss
 from dra_driver.cel import EvaluationError
 from dra_driver.cel.library.semver import Semver
-from dra_driver.quantity import Quantity
+from dra_driver.quantity import Format, Quantity
 from dra_driver.selectors.comparisons import Comparison, Condition
 from dra_driver.selectors.reads import Read, reads
 
@@ -109,3 +109,16 @@ def _value(read: Read, driver: str, device: Mapping[str, Any]) -> str:
 def plain(value: Any) -> str:
     """An attribute's value as text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def shown(nanos: int, like: Quantity) -> str:
+    """An amount in the notation of another."""
+    return str(Quantity(nanos, Format.BINARY_SI if like.format is Format.BINARY_SI else Format.DECIMAL_SI))
+
+
+def who(holders: Iterable[Holder]) -> str:
+    """Claims that have a device, with their Pods."""
+    named = [str(holder) for holder in holders]
+    if not named:
+        return "a claim that is not known"
+    return ", ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")

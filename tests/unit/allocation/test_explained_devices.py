@@ -230,6 +230,45 @@ def test_a_request_that_a_policy_does_not_allow_is_told(world: Any) -> None:
     assert ["its request policy does not allow 8Gi of memory"] == world.reasons(claim)["a"]
 
 
+def test_a_place_that_is_taken_names_who_has_it(world: Any) -> None:
+    """Of partitions, the memory slice is told, with the claim that has that very slice."""
+
+    def eats(*slices: int) -> Any:
+        counters = {"memory": f"{len(slices) * 10}Gi", **{f"memory-slice-{index}": "1" for index in slices}}
+        return [
+            {
+                "counterSet": "gpu-0-counters",
+                "counters": {name: {"value": value} for name, value in counters.items()},
+            }
+        ]
+
+    (total,) = eats(0, 1, 2, 3)
+    two = {"resourceSliceCount": 2}
+    world.slice(sharedCounters=[{"name": "gpu-0-counters", "counters": total["counters"]}], pool=two)
+    world.slice(
+        world.device("gpu-0", consumesCounters=eats(0, 1, 2, 3)),
+        world.device("mig-0", consumesCounters=eats(0)),
+        world.device("mig-1", consumesCounters=eats(1)),
+        world.device("mig-0-1", consumesCounters=eats(0, 1)),
+        pool=two,
+    )
+    world.take("mig-1")
+    world.allocated[0]["status"]["reservedFor"] = [{"resource": "pods", "name": "train"}]
+    claim = world.claim(world.request(count=2))
+
+    assert {
+        "gpu-0": ["gpu-0-counters: memory-slice-1 is taken by claim team/old-0 of Pod team/train"],
+        "mig-0": [],
+        "mig-1": ["in use by claim team/old-0 of Pod team/train"],
+        "mig-0-1": ["gpu-0-counters: memory-slice-1 is taken by claim team/old-0 of Pod team/train"],
+    } == world.reasons(claim)
+    world.allocated.clear()
+    world.take("gpu-0")
+    assert world.reasons(claim)["mig-0-1"] == [
+        "gpu-0-counters: memory-slice-0 and memory-slice-1 are taken by claim team/old-0 (used by no Pod)"
+    ]
+
+
 def test_counters_name_who_uses_them(world: Any) -> None:
     eats = [{"counterSet": "set", "counters": {"memory": {"value": "40Gi"}}}]
     two = {"resourceSliceCount": 2}
