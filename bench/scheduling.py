@@ -17,12 +17,12 @@ from typing import Any
 
 from dra_driver.allocation import Snapshot
 from dra_driver.allocation.explanation import Scene, explain
-from dra_driver.cli import collector
 from dra_driver.cli.simulated_nodes import nodes as simulated
 from dra_driver.cli.worlds import packaged_classes
 from dra_driver.embedded.apiserver import ApiServer
 from dra_driver.kube.client import Client
 from dra_driver.kube.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_driver.process import collector
 from dra_driver.selectors import device_value, selector
 
 Object = dict[str, Any]

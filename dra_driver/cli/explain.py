@@ -11,7 +11,7 @@ from typing import Literal
 
 from dra_driver.allocation.diagnosis import Diagnosis, World, diagnose_claim, diagnose_pod, diagnose_template
 from dra_driver.allocation.diagnosis.pods import outranked
-from dra_driver.cli import collector, live
+from dra_driver.cli import live
 from dra_driver.cli.explain_json import as_dict
 from dra_driver.cli.explain_report import report
 from dra_driver.cli.output import check, rendered
@@ -19,6 +19,7 @@ from dra_driver.cli.workloads import WORKLOADS
 from dra_driver.cli.worlds import Object, Objects, completed, merged, sorted_out, world_of
 from dra_driver.errors import UsageError
 from dra_driver.kube.client import Client
+from dra_driver.process import collector
 
 Kind = Literal["claim", "pod", "template"]
 _KINDS: dict[str, Kind] = {

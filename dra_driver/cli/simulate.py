@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from dra_driver.allocation.simulation import DeviceTaint, drained, simulate, tainted, without_claim
-from dra_driver.cli import collector, live, simulated_nodes
+from dra_driver.cli import live, simulated_nodes
 from dra_driver.cli.objects import read_objects
 from dra_driver.cli.output import check, rendered
 from dra_driver.cli.simulate_report import outcome_as_dict, report
 from dra_driver.cli.workloads import WORKLOADS
 from dra_driver.cli.worlds import Objects, completed, merged, sorted_out, world_of
 from dra_driver.errors import UsageError
+from dra_driver.process import collector
 
 Object = dict[str, Any]
 

@@ -67,8 +67,10 @@ class Reflector:
     ) -> None:
         """`on_event` gets ADDED, MODIFIED or DELETED and the object, for every change but adopted ones.
 
-        `transform` makes of each object what is kept of it, and handed on.
+        `transform` makes of each object what is kept of it, and handed on; where that is the same as before but for
+        the resource version, nothing has changed.
         """
+        self.name = resource.plural
         self.synced = threading.Event()  # set once the first list is in
         self.error: str | None = None  # why it does not follow at the moment
         self._client = client
@@ -228,6 +230,8 @@ class Reflector:
                     return
                 kind = "ADDED" if known is None else "MODIFIED"
                 self._objects[key] = obj
+                if self._transform is not None and known is not None and _same_content(known, obj):
+                    return
         if self._on_event is not None:
             try:
                 self._on_event(kind, obj)
@@ -255,3 +259,8 @@ def _same_version(left: dict[str, Any] | None, right: dict[str, Any]) -> bool:
         _uid(right),
         right["metadata"].get("resourceVersion"),
     )
+
+
+def _same_content(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    version = {"resourceVersion": left["metadata"].get("resourceVersion")}
+    return bool(left == {**right, "metadata": {**right["metadata"], **version}})

@@ -66,13 +66,15 @@ def test_what_is_kept_and_handed_on_is_what_transform_makes(serve: Serve) -> Non
         if len(heard) == 2:
             changed.set()
 
-    events = [{"type": "MODIFIED", "object": pod("a", 3, spec={"large": 2})}]
-    _, client = serve(page(2, pod("a", 1, spec={"large": 1})), Stream(events, hold=True))
+    renamed = pod("b", 3, spec={"large": 2})
+    _, client = serve(
+        page(2, pod("a", 1, spec={"large": 1})), Stream([{"type": "ADDED", "object": renamed}], hold=True)
+    )
     reflector = followed(client, transform=small, on_event=on_event)
     assert changed.wait(10)
     reflector.stop()
-    assert heard == [{"metadata": pod("a", version)["metadata"]} for version in (1, 3)]
-    assert reflector.snapshot() == [small(pod("a", 3))]
+    assert heard == [small(pod("a", 1)), small(pod("b", 3))]
+    assert reflector.snapshot() == heard
 
 
 def test_a_new_list_keeps_the_objects_that_have_not_changed(serve: Serve) -> None:
@@ -93,3 +95,22 @@ def test_a_new_list_keeps_the_objects_that_have_not_changed(serve: Serve) -> Non
     server.wait_for(4)
     reflector.stop()
     assert made == ["a", "b", "b"]
+
+
+def test_a_change_to_what_is_not_kept_is_no_news(serve: Serve) -> None:
+    heard: list[str] = []
+    changed = threading.Event()
+
+    def on_event(_: str, obj: dict[str, Any]) -> None:
+        heard.append(obj["metadata"]["resourceVersion"])
+        if obj["metadata"]["resourceVersion"] == "4":
+            changed.set()
+
+    same, other = pod("a", 3, status={"heartbeat": 2}), pod("a", 4)
+    other["metadata"]["labels"] = {"new": "label"}
+    events = [{"type": "MODIFIED", "object": one} for one in (same, other)]
+    _, client = serve(page(2, pod("a", 1, status={"heartbeat": 1})), Stream(events, hold=True))
+    reflector = followed(client, transform=small, on_event=on_event)
+    assert changed.wait(10)
+    reflector.stop()
+    assert heard == ["1", "4"]
