@@ -16,6 +16,10 @@ def main() -> int:
         from dra_driver.controller.main import main as run_controller
 
         return run_controller(sys.argv[2:])
+    if sys.argv[1:2] == ["mps-supervisor"]:
+        from dra_driver.sharing.supervisor import main as run_supervisor
+
+        return run_supervisor(sys.argv[2:])
     from dra_driver.cli.main import main as run_command
 
     return run_command(sys.argv[1:])

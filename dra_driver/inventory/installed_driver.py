@@ -4,8 +4,8 @@ The set is that of R580 from NVIDIA's packages for a Debian-like system. Content
 allows.
 """
 
-import shlex
 from collections.abc import Iterable, Iterator
+from importlib import resources
 
 from dra_driver.inventory import fake_elf
 from dra_driver.inventory.model import Gpu
@@ -51,7 +51,8 @@ _DEVELOPMENT_LINKS = (
     "libnvidia-ml",
     "libnvidia-ptxjitcompiler",
 )  # have a plain .so beside the soname
-_PROGRAMS = ("nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server")
+_PROGRAMS = ("nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-server")
+_FAKES = resources.files("dra_driver.inventory") / "fake_programs"
 _FIRMWARE = ("gsp_ga10x.bin", "gsp_tu10x.bin")
 _HOOK_COMMANDS = (
     "create-symlinks",
@@ -108,12 +109,16 @@ def _libraries(directory: str, version: str, machine: str) -> Iterator[tuple[str
 
 
 def _programs(gpus: Iterable[Gpu]) -> Iterator[tuple[str, Entry]]:
-    """`nvidia-smi` lists the GPUs whose device node is there: in a container, those that it was given."""
-    lines = ["# Stands in for nvidia-smi on a simulated node: lists the GPUs whose device nodes are here."]
-    for gpu in (gpu for gpu in gpus if gpu.minor is not None):
-        text = shlex.quote(f"GPU {gpu.index}: {gpu.name} (UUID: {gpu.uuid})")
-        lines.append(f"[ -e /dev/nvidia{gpu.minor} ] && echo {text}")
-    yield "usr/bin/nvidia-smi", _program(*lines, "exit 0")
+    """Those that the plugin runs behave like the real ones; the others say what they are."""
+    known = [
+        f"{gpu.minor}|{gpu.uuid}|GPU {gpu.index}: {gpu.name} (UUID: {gpu.uuid})"
+        for gpu in gpus
+        if gpu.minor is not None
+    ]
+    smi = (_FAKES / "nvidia-smi").read_text().replace("@GPUS@", "\n".join(known).replace("'", "'\\''"))
+    yield "usr/bin/nvidia-smi", File(smi.encode(), 0o755)
+    control = (_FAKES / "nvidia-cuda-mps-control").read_bytes()
+    yield "usr/bin/nvidia-cuda-mps-control", File(control, 0o755)
     for name in _PROGRAMS:
         yield f"usr/bin/{name}", _program(f"echo '{name}: this node simulates its GPUs' >&2", "exit 1")
 

@@ -1,0 +1,1 @@
+"""Several containers on one device: time-slicing and MPS, as steps of a claim's preparation."""

@@ -1,0 +1,235 @@
+"""`dra-driver mps-supervisor`: the process whose children the MPS daemons of a node are. See `supervision`.
+
+It answers the plugin over a unix socket, a thread for each connection. What is to run is in files, so that after a
+crash the same daemons are started again: the clients of the old ones get CUDA errors, and their containers restart.
+The socket is bound before the files are read, so that whoever finds no socket may remove a file, and be sure that its
+daemon is not started.
+
+A stop by SIGTERM ends the daemons and leaves the files: it is an update, or the node's end.
+"""
+
+import json
+import socketserver
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import structlog
+
+from dra_driver.errors import DriverError, HardwareError, UnavailableError, UsageError, one_line
+from dra_driver.files import Lock, write_atomic
+from dra_driver.process import logs, running
+from dra_driver.process.flags import LOGGING, Flag, read
+from dra_driver.sharing.daemon import spec_from_dict
+from dra_driver.sharing.keeper import Keeper, Surroundings, clear_directory, make_directory
+from dra_driver.sharing.supervision import MAX_LINE, SOCKET, DaemonDirectory
+
+log = structlog.get_logger(__name__)
+
+FLAGS = (
+    Flag("driver-name", "gpu.nvidia.com", "name of the driver, as the node plugin has it"),
+    Flag("kubelet-plugins-dir", "/var/lib/kubelet/plugins", "where the node plugin has its directory"),
+    *LOGGING,
+)
+_MEMORY = Path("/proc/meminfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the supervisor was told."""
+
+    directory: Path
+    log_format: str
+    log_level: str
+
+
+def parse(arguments: Sequence[str]) -> Settings:
+    """UsageError says which flag is wrong."""
+    values = read(
+        FLAGS, arguments, None, command="mps-supervisor", description="Run the MPS daemons of this node."
+    )
+    directory = values.directory("kubelet_plugins_dir") / values.text("driver_name") / "mps"
+    return Settings(directory, values.text("log_format"), values.text("log_level"))
+
+
+class SupervisorProcess:
+    """One run of the supervisor, for `process.running`."""
+
+    def __init__(self, directory: Path, *, shm_bytes: int | None = None) -> None:
+        """Take the lock; UsageError where another supervisor has it."""
+        self._directory = directory
+        self._shm_bytes = shm_bytes or _half_of_memory()
+        self._closing = ExitStack()
+        self._mutex = threading.Lock()  # guards the two below; nothing is waited for under it
+        self._keepers: dict[str, Keeper] = {}
+        self._turns: dict[str, threading.Lock] = {}  # of daemons, by name: starts and stops are one at a time
+        try:
+            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        except OSError as error:
+            raise UnavailableError(f"cannot make the directory {directory}: {error.strerror}") from error
+        lock = Lock(directory / "supervisor.lock").acquire("the supervisor of MPS daemons")
+        self._closing.callback(lock.release)
+
+    def start(self) -> None:
+        path = self._directory / SOCKET
+        path.unlink(missing_ok=True)  # of a supervisor that was killed: we have the lock
+        server = _Server(path, self)
+        self._closing.callback(self._stop_all)
+        self._closing.callback(server.server_close)
+        for directory in sorted(self._directory.iterdir()):
+            if directory.is_dir():
+                self._find(DaemonDirectory(directory))
+        thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="mps-requests", daemon=True)
+        thread.start()
+        self._closing.callback(server.shutdown)
+        log.info("supervising MPS daemons", daemons=len(self._keepers), socket=str(path))
+
+    def run(self, stop: "SimpleQueue[int]") -> None:
+        stop.get()
+
+    def stop(self) -> None:
+        self._closing.close()
+        log.info("stopped")
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do what is asked for; a DriverError says why it cannot be."""
+        match request:
+            case {"do": "start"}:
+                self._start(request)
+            case {"do": "wait", "name": name, "seconds": seconds}:
+                self._keeper(name).wait(float(seconds))
+            case {"do": "stop", "name": name}:
+                self._stop(name)
+            case {"do": "list"}:
+                with self._mutex:
+                    return {"names": sorted(self._keepers)}
+            case _:
+                raise UsageError(f"unknown request {str(request)[:64]!r}")
+        return {}
+
+    def _start(self, request: dict[str, Any]) -> None:
+        spec = spec_from_dict(request["spec"])
+        directory = DaemonDirectory(self._directory / spec.name)
+        with self._turn(spec.name):
+            with self._mutex:
+                known = self._keepers.get(spec.name)
+            if known is not None and known.spec == spec:
+                return
+            if known is not None:
+                raise HardwareError(
+                    f"an MPS daemon with other limits serves {', '.join(spec.devices)} already; "
+                    "delete the Pods that use it"
+                )
+            keeper = self._new_keeper(request, directory)
+            try:
+                make_directory(directory, self._around(request))
+                write_atomic(directory.spec, json.dumps(request).encode())
+            except OSError as error:
+                raise HardwareError(
+                    f"the directory {directory.path} of an MPS daemon cannot be made on the node: {error.strerror}"
+                ) from error
+            with self._mutex:
+                self._keepers[spec.name] = keeper
+            keeper.start()
+
+    def _stop(self, name: str) -> None:
+        directory = DaemonDirectory(self._directory / Path(name).name)
+        with self._turn(name):
+            try:
+                directory.spec.unlink(missing_ok=True)
+                with self._mutex:
+                    keeper = self._keepers.get(name)
+                if keeper is not None:
+                    keeper.stop()
+                clear_directory(directory)
+            except OSError as error:
+                raise HardwareError(
+                    f"the directory {directory.path} of an MPS daemon cannot be removed on the node: {error.strerror}"
+                ) from error
+            with self._mutex:
+                self._keepers.pop(name, None)
+
+    def _find(self, directory: DaemonDirectory) -> None:
+        """Go on with what an earlier supervisor left."""
+        try:
+            request = json.loads(directory.spec.read_bytes())
+            keeper = self._new_keeper(request, directory)
+            make_directory(directory, self._around(request))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("directory of an MPS daemon cleared", daemon=directory.path.name, err=repr(error))
+            with suppress(OSError):
+                clear_directory(directory)
+            return
+        self._keepers[keeper.spec.name] = keeper
+        keeper.start()
+
+    def _new_keeper(self, request: dict[str, Any], directory: DaemonDirectory) -> Keeper:
+        return Keeper(spec_from_dict(request["spec"]), directory, self._around(request))
+
+    def _around(self, request: dict[str, Any]) -> Surroundings:
+        return Surroundings(Path(request["driverRoot"]), bool(request["simulated"]), self._shm_bytes)
+
+    def _keeper(self, name: str) -> Keeper:
+        with self._mutex:
+            keeper = self._keepers.get(name)
+        if keeper is None:
+            raise HardwareError(f"there is no MPS daemon {name[:64]!r}")
+        return keeper
+
+    def _turn(self, name: str) -> threading.Lock:
+        with self._mutex:
+            return self._turns.setdefault(name, threading.Lock())
+
+    def _stop_all(self) -> None:
+        for keeper in self._keepers.values():
+            keeper.stop()
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, path: Path, supervisor: SupervisorProcess) -> None:
+        self.supervisor = supervisor
+        super().__init__(str(path), _Handler)
+        path.chmod(0o600)
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        try:
+            answer = self.server.supervisor.answer(json.loads(self.rfile.readline(MAX_LINE)))
+        except DriverError as error:
+            answer = {"error": one_line(error)}
+        except (ValueError, KeyError, TypeError) as error:
+            answer = {"error": f"the request was not understood: {error!r}"}
+        with suppress(OSError):  # who asked has gone, and will ask again
+            self.wfile.write(json.dumps(answer).encode() + b"\n")
+
+
+def _half_of_memory() -> int:
+    """What a container may use of a tmpfs, as the kernel's own default is; only what is used takes memory."""
+    try:
+        total = next(line for line in _MEMORY.read_text().splitlines() if line.startswith("MemTotal:"))
+    except (OSError, StopIteration):
+        return 64 << 20
+    return int(total.split()[1]) * 1024 // 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the supervisor until it is told to stop; its exit code."""
+    try:
+        settings = parse(arguments)
+    except UsageError as error:
+        print(f"dra-driver mps-supervisor: {error}", file=sys.stderr)  # noqa: T201 - before there are logs
+        return running.USAGE
+    stop = running.stop_signals()
+    logs.configure(settings.log_format, settings.log_level)
+    return running.run(lambda: SupervisorProcess(settings.directory), stop)

@@ -1,0 +1,188 @@
+"""MPS for a claim: the daemon, the compute mode, what containers get, and what is left when it ends."""
+
+from typing import Any
+
+import pytest
+
+from dra_driver.config.settings import Mps
+from dra_driver.devices.model import Target
+from dra_driver.errors import ClaimError, HardwareError, UnavailableError
+from dra_driver.quantity import Quantity
+from dra_driver.sharing.group import Group, Member
+from dra_driver.steps import Partition, StepResult
+
+
+def steps(sharing: Any, setting: Mps, *members: Member) -> Any:
+    return sharing.steps([Group("P", setting, members)])
+
+
+def daemon_state(records: Any, claim: str = "a") -> Any:
+    return records.states[claim]["mps-daemon"]
+
+
+def left(mps_directory: Any) -> list[str]:
+    return sorted(path.name for path in mps_directory.iterdir() if path.is_dir())
+
+
+def test_a_daemon_runs_with_its_limits(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    supervise()
+    records.do("a", steps(sharing, Mps(50, Quantity.parse("1Gi")), root.member(0), root.member(1)))
+
+    pipe = mps_directory / daemon_state(records)["name"] / "pipe"
+    devices = sorted(root.uuids[:2])
+    assert devices == (pipe / "devices").read_text().strip().split(",")
+    assert "50.0" == (pipe / "threads").read_text().strip()
+    assert [f"{device}=1024M" for device in devices] == (pipe / "limits").read_text().split()
+    assert {"Exclusive_Process"} == {root.state("compute-mode", gpu) for gpu in (0, 1)}
+
+
+def test_nothing_is_left_of_it(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    supervise()
+    records.do("a", steps(sharing, Mps(), root.member()))
+
+    records.undo("a")
+
+    assert [] == left(mps_directory)
+    assert "Default" == root.state("compute-mode")
+    assert frozenset() == sharing.kinds["mps-daemon"]._supervisor.names()
+
+
+def test_containers_are_clients(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    supervise()
+    records.do("a", steps(sharing, Mps(), root.member()))
+
+    edits = sharing.kinds["mps-daemon"].result(daemon_state(records)).edits["gpu-0"]
+
+    directory = mps_directory / daemon_state(records)["name"]
+    assert ("CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps",) == edits.env
+    assert {
+        (str(directory / "pipe"), "/tmp/nvidia-mps"),
+        (str(directory / "shm"), "/dev/shm"),
+    } == {(mount.host_path, mount.container_path) for mount in edits.mounts}
+    assert all((directory / name).is_dir() for name in ("pipe", "shm"))
+
+
+def test_claims_with_shares_of_a_gpu_share_its_daemon_until_the_last_one_ends(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    supervise()
+    for claim, memory in (("a", 10 << 30), ("b", 20 << 30)):
+        records.do(claim, steps(sharing, Mps(), root.member(memory=memory)))
+
+    kind = sharing.kinds["mps-daemon"]
+    env = [kind.result(daemon_state(records, claim)).edits["gpu-0"].env[1] for claim in ("a", "b")]
+    assert [f"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0={mib}M" for mib in (10240, 20480)] == env
+    records.undo("a")
+    assert kind.is_intact(daemon_state(records, "b"))
+    records.undo("b")
+    assert ([], "Default") == (left(mps_directory), root.state("compute-mode"))
+
+
+def test_a_mig_device_that_was_just_made_has_a_daemon_and_its_gpu_keeps_its_mode(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    supervise()
+    member = Member("mig", Target("mig", "", root.uuids[0], "0000:01:00.0"))
+    done = StepResult(partitions={"mig": Partition("MIG-made", 1, 0)})
+
+    records.do("a", steps(sharing, Mps(), member), done)
+
+    pipe = mps_directory / daemon_state(records)["name"] / "pipe"
+    assert ("MIG-made", "") == ((pipe / "devices").read_text().strip(), root.state("compute-mode"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("exit", "Failed to start : initialization error"),
+        ("silent", "Cannot find MPS control daemon process"),
+        ("limits", r"set_default_device_pinned_mem_limit .*invalid memory limit 1024M"),
+    ],
+)
+def test_a_daemon_that_does_not_get_ready_fails_the_claim_with_its_last_lines(
+    root: Any, supervise: Any, mps_directory: Any, fault: str, message: str, sharing: Any, records: Any
+) -> None:
+    supervise()
+    root.fault("mps", fault)
+    daemon, ready = steps(sharing, Mps(memory=Quantity.parse("1Gi")), root.member())
+    object.__setattr__(ready, "seconds", 1.0)
+
+    with pytest.raises(HardwareError, match=rf"the MPS daemon for {root.uuids[0]} does not.*{message}"):
+        records.do("a", [daemon, ready])
+    records.undo("a")
+
+    assert ([], "Default") == (left(mps_directory), root.state("compute-mode"))
+
+
+def test_a_daemon_that_gets_ready_late_is_waited_for(
+    sharing: Any, records: Any, root: Any, supervise: Any
+) -> None:
+    supervise()
+    root.fault("mps", "exit")
+    daemon, ready = steps(sharing, Mps(), root.member())
+    records.do("a", [daemon])
+    root.mend("mps")
+
+    records.do("a", [ready])
+
+    assert sharing.kinds["mps-daemon"].is_intact(daemon_state(records))
+
+
+def test_without_a_supervisor_the_claim_waits_and_can_end(sharing: Any, records: Any, root: Any) -> None:
+    with pytest.raises(
+        UnavailableError, match=r"supervisor of MPS daemons does not answer at .* mps-supervisor"
+    ):
+        records.do("a", steps(sharing, Mps(), root.member()))
+
+    records.undo("a")
+
+    assert ("Default", {}) == (root.state("compute-mode"), records.states)
+
+
+def test_a_claim_ends_while_the_supervisor_is_away_and_leaves_nothing(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    first = supervise()
+    records.do("a", steps(sharing, Mps(), root.member()))
+    first.stop()
+
+    records.undo("a")
+    supervise()
+
+    assert [] == left(mps_directory)
+
+
+def test_daemons_without_a_record_are_ended_after_a_start(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    supervise()
+    for number, claim in enumerate("ab"):
+        records.do(claim, steps(sharing, Mps(), root.member(number)))
+    del records.states["a"]
+
+    sharing.kinds["mps-daemon"].restore(records.others("", "mps-daemon"))
+
+    assert [daemon_state(records, "b")["name"]] == left(mps_directory)
+
+
+def test_several_users_need_volta(sharing: Any, root: Any) -> None:
+    with pytest.raises(ClaimError, match=r"multiUser: device gpu-0 has compute capability 6\.1"):
+        steps(sharing, Mps(multi_user=True), root.member(compute_capability=(6, 1, 0)))
+
+    assert 2 == len(steps(sharing, Mps(multi_user=True), root.member(compute_capability=(7, 0, 0))))
+
+
+def test_waiting_holds_no_lock_and_comes_last(sharing: Any, root: Any) -> None:
+    groups = [Group("P", Mps(), (root.member(gpu),)) for gpu in (0, 1)]
+
+    found = sharing.steps(groups)
+
+    assert [("mps-daemon", 1), ("mps-daemon", 1), ("mps-ready", 0), ("mps-ready", 0)] == [
+        (step.kind, len(step.locks)) for step in found
+    ]

@@ -1,0 +1,231 @@
+"""The supervisor as a process: it outlives the plugin, and what it was told outlives it."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dra_driver.errors import HardwareError, UnavailableError, UsageError
+from dra_driver.sharing.daemon import DaemonSpec
+from dra_driver.sharing.supervision import Supervisor
+from dra_driver.sharing.supervisor import SupervisorProcess
+
+SPEC = DaemonSpec(("GPU-1",), threads=10)
+
+
+@contextmanager
+def process(directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A supervisor of its own, with the socket bound."""
+    plugins = directory.parent / "plugins" / "gpu.nvidia.com"
+    plugins.mkdir(parents=True, exist_ok=True)
+    if not (plugins / "mps").exists():
+        (plugins / "mps").symlink_to(directory)
+    directory.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "dra_driver", "mps-supervisor"]
+    with subprocess.Popen(
+        [*command, f"--kubelet-plugins-dir={plugins.parent}"], stderr=subprocess.DEVNULL
+    ) as running:
+        supervisor = Supervisor(directory)
+        wait_until(lambda: answers(supervisor))
+        yield running
+        running.kill()
+
+
+def answers(supervisor: Supervisor) -> bool:
+    try:
+        supervisor.names()
+    except UnavailableError:
+        return False
+    return True
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def pid_of(directory: Path) -> int:
+    return int((directory / SPEC.name / "pipe" / "nvidia-cuda-mps-control.pid").read_text())
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+
+
+def test_a_killed_supervisor_takes_its_daemons_along_and_starts_them_again(
+    root: Any, mps_directory: Path
+) -> None:
+    supervisor = Supervisor(mps_directory)
+    with process(mps_directory) as running:
+        supervisor.start(SPEC, root.path, simulated=True)
+        supervisor.wait(SPEC.name, 10)
+        pid = pid_of(mps_directory)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        wait_until(lambda: not alive(pid))
+
+    with process(mps_directory) as running:
+        supervisor.wait(SPEC.name, 10)
+        other = pid_of(mps_directory)
+        supervisor.stop(SPEC.name)
+        running.send_signal(signal.SIGTERM)
+
+        assert (0, False) == (running.wait(20), alive(other))
+    assert pid != other
+
+
+@pytest.mark.parametrize("left_behind", [[], ["shm"], ["shm", "pipe", "log"]])
+def test_a_directory_without_its_file_is_cleared(
+    supervise: Any, mps_directory: Path, left_behind: list[str]
+) -> None:
+    for name in left_behind:
+        (mps_directory / SPEC.name / name).mkdir(parents=True)
+    mps_directory.mkdir(exist_ok=True)
+    (mps_directory / SPEC.name).mkdir(exist_ok=True)
+
+    supervise()
+
+    assert not (mps_directory / SPEC.name).exists()
+
+
+def test_a_damaged_file_costs_its_daemon_alone(supervise: Any, mps_directory: Path, root: Any) -> None:
+    supervise().stop()
+    (mps_directory / "broken").mkdir()
+    (mps_directory / "broken" / "daemon.json").write_text('{"spec": 7}')
+
+    supervise()
+    Supervisor(mps_directory).start(SPEC, root.path, simulated=True)
+
+    assert {SPEC.name} == Supervisor(mps_directory).names()
+    assert not (mps_directory / "broken").exists()
+
+
+def test_a_daemon_that_ends_is_started_again(supervise: Any, mps_directory: Path, root: Any) -> None:
+    supervise()
+    supervisor = Supervisor(mps_directory)
+    supervisor.start(SPEC, root.path, simulated=True)
+    supervisor.wait(SPEC.name, 10)
+    pid = pid_of(mps_directory)
+
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not alive(pid))
+    supervisor.wait(SPEC.name, 10)
+
+    assert pid != pid_of(mps_directory)
+
+
+def test_the_shared_memory_is_a_tmpfs_that_goes_with_the_daemon(
+    supervise: Any, mps_directory: Path, root: Any
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounts need root")
+    supervise()
+    supervisor = Supervisor(mps_directory)
+    shm = mps_directory / SPEC.name / "shm"
+
+    supervisor.start(SPEC, root.path, simulated=True)
+    assert shm.is_mount()
+    supervisor.stop(SPEC.name)
+
+    assert (False, []) == (shm.exists(), mounts_below(mps_directory))
+
+
+def mounts_below(directory: Path) -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line for line in lines if line.split()[4].startswith(str(directory))]
+
+
+def test_starting_and_stopping_twice_is_the_same_as_once(
+    supervise: Any, mps_directory: Path, root: Any
+) -> None:
+    supervise()
+    supervisor = Supervisor(mps_directory)
+    for _ in range(2):
+        supervisor.start(SPEC, root.path, simulated=True)
+    assert {SPEC.name} == supervisor.names()
+    for _ in range(2):
+        supervisor.stop(SPEC.name)
+
+    assert frozenset() == supervisor.names()
+
+
+def test_two_limits_for_the_same_devices_are_refused(supervise: Any, mps_directory: Path, root: Any) -> None:
+    supervise()
+    supervisor = Supervisor(mps_directory)
+    supervisor.start(SPEC, root.path, simulated=True)
+
+    with pytest.raises(HardwareError, match="an MPS daemon with other limits serves GPU-1 already"):
+        supervisor.start(DaemonSpec(SPEC.devices), root.path, simulated=True)
+
+
+def test_there_is_one_supervisor(supervise: Any, mps_directory: Path) -> None:
+    supervise()
+
+    with pytest.raises(UsageError, match="the supervisor of MPS daemons runs already"):
+        SupervisorProcess(mps_directory)
+
+
+@pytest.mark.parametrize(
+    "request_", [{}, {"do": "dance"}, {"do": "start"}, {"do": "wait", "name": "x", "seconds": 0}]
+)
+def test_requests_that_make_no_sense_get_an_answer(
+    supervise: Any, mps_directory: Path, request_: Any
+) -> None:
+    supervise()
+
+    with pytest.raises(HardwareError):
+        Supervisor(mps_directory)._ask(request_)
+
+
+def test_names_lead_nowhere_else(supervise: Any, mps_directory: Path) -> None:
+    supervise()
+    (mps_directory.parent / "kept").mkdir()
+
+    Supervisor(mps_directory).stop("../kept")
+
+    assert (mps_directory.parent / "kept").exists()
+
+
+@pytest.mark.root
+def test_a_driver_root_with_a_system_of_its_own_is_entered(
+    supervise: Any, mps_directory: Path, root: Any, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounts and chroot need root")
+    programs = ("sh", "cat", "dirname", "mkfifo", "rm", "sleep")
+    for program in (path for name in programs if (path := shutil.which(name))):
+        needed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        for file in {
+            f"/bin/{Path(program).name}": program,
+            **{lib: lib for lib in re.findall(r"/\S+", needed)},
+        }.items():
+            place = tmp_path / file[0].lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file[1], place)
+    (tmp_path / "usr/bin").mkdir(parents=True, exist_ok=True)
+    shutil.copy(root.programs.find("nvidia-cuda-mps-control"), tmp_path / "usr/bin")
+    for folder in ("dev/shm", "tmp"):
+        (tmp_path / folder).mkdir(parents=True)
+    supervise()
+    supervisor = Supervisor(mps_directory)
+
+    supervisor.start(SPEC, tmp_path, simulated=False)
+    supervisor.wait(SPEC.name, 10)
+
+    assert "10.0" == (mps_directory / SPEC.name / "pipe" / "threads").read_text().strip()
+    assert [] == mounts_below(tmp_path)  # they are the daemon's own
