@@ -13,6 +13,8 @@ What no claim owns is somebody's: it is never destroyed, but for a GPU instance 
 no use to anybody and is what is left when making one was cut short; and for those of which an option says that
 they may go. Both are looked for once per GPU, at the start or before the first change.
 
+Claims that were given shares of one device have one MIG device: the first makes it, the last takes it back.
+
 "switched": true marks that MIG mode is on since one of our steps needed it. The last of them switches it off again, so
 that the GPU can be given whole without delay. That it cannot be (a monitor holds the GPU) is no reason to keep a
 claim: the GPU stays in MIG mode, and is tried again when somebody wants it whole.
@@ -26,7 +28,7 @@ from typing import Any
 
 import structlog
 
-from dra_driver.errors import DriverError, HardwareError
+from dra_driver.errors import DriverError, HardwareError, UnavailableError
 from dra_driver.inventory.mig_control import GpuGoneError, GpuInstance, MigControl
 from dra_driver.inventory.model import MigProfile
 from dra_driver.steps import OtherStep, Partition, Save, State, StepResult
@@ -60,6 +62,8 @@ class MigDevices:
 
     def undo(self, state: State, others: Sequence[OtherStep]) -> None:
         gpu = str(state["gpu"])
+        if any(_place(other.state) == _place(state) for other in others):
+            return
         try:
             for instance in self.control.instances(gpu):
                 if _is_ours(state, instance):
@@ -127,6 +131,7 @@ class MigDevices:
                 self.control.set_mode(gpu, enabled=False)
         except DriverError as error:
             log.warning("MIG mode stays on", gpu=gpu, err=str(error))
+            self._look()  # whoever is given the GPU whole must know
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +155,21 @@ class MakeMigDevice:
     def do(self, save: Save, others: Sequence[OtherStep], done: StepResult) -> None:  # noqa: ARG002 - of the protocol
         control = self.devices.control
         self.devices.clear_unowned(self.gpu, others)
-        on_gpu = [other.state for other in others if other.state["gpu"] == self.gpu]
-        is_on = control.mode(self.gpu)
-        self._check_place(control.instances(self.gpu))
         state: dict[str, Any] = {
             "device": self.device,
             "gpu": self.gpu,
             "profile": self.profile.id,
             "start": self.start,
         }
-        if not is_on or any(other.get("switched") for other in on_gpu):
+        for other in others:
+            if _place(other.state) == _place(state):
+                save(self._shared(other))
+                return
+        is_on = control.mode(self.gpu)
+        self._check_place(control.instances(self.gpu))
+        if not is_on or any(
+            other.state.get("switched") for other in others if other.state["gpu"] == self.gpu
+        ):
             state["switched"] = True
         save(state)
         try:
@@ -171,6 +181,14 @@ class MakeMigDevice:
         save(state)
         made = control.create_compute_instance(self.gpu, state["gpuInstance"])
         save(state | {"computeInstance": made.id, "uuid": made.uuid})
+
+    def _shared(self, other: OtherStep) -> State:
+        """The state of the MIG device that another claim has made and shares with ours."""
+        if "uuid" not in other.state or not self.devices.is_intact(other.state):
+            raise UnavailableError(
+                f"device {self.device} is not whole: what claim {other.claim} left of it has to be taken back first"
+            )
+        return other.state
 
     def _check_place(self, instances: Sequence[GpuInstance]) -> None:
         for instance in instances:
@@ -208,6 +226,10 @@ class LeaveMigMode:
                 "is of no claim; destroy it with nvidia-smi mig, or keep Pods off this device"
             )
         self.devices.set_mode(self.gpu, enabled=False)
+
+
+def _place(state: State) -> tuple[Any, ...]:
+    return state["gpu"], state["profile"], state["start"]
 
 
 def _is_ours(state: State, instance: GpuInstance) -> bool:

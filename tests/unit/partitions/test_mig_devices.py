@@ -176,12 +176,34 @@ def test_a_mode_that_cannot_be_switched_off_holds_no_claim(node: Any) -> None:
         ("MIG mode stays on", "something uses the GPU")
     ]
     assert (node.saved, node.instances()) == ({}, [])
+    assert node.looks == [True, True]
 
 
 def test_the_inventory_is_read_anew_after_the_mode_was_switched(node: Any) -> None:
     node.make("a")
     node.make("b", start=1)
     assert node.looks == [True]
+
+
+def test_shares_of_one_device_are_one_mig_device_until_the_last_is_gone(node: Any) -> None:
+    first = node.make("a")
+    assert node.make("b") == first
+    node.undo("a")
+    assert (node.instances(), node.backend.mig.mode(node.gpu.uuid)) == ([(19, 0, 1)], True)
+    node.undo("b")
+    assert (node.instances(), node.backend.mig.mode(node.gpu.uuid)) == ([], False)
+
+
+def test_a_share_waits_until_what_another_claim_left_is_gone(node: Any) -> None:
+    node.backend._faults = Faults(mig=FaultsOf(MigFault.COMPUTE_FAILS))
+    with pytest.raises(HardwareError):
+        node.make("a")
+    node.backend._faults = Faults()
+    with pytest.raises(UnavailableError, match="what claim a left of it has to be taken back first"):
+        node.make("b")
+    node.undo("a")
+    node.make("b")
+    assert node.instances() == [(19, 0, 1)]
 
 
 def leave(node: Any) -> None:
