@@ -28,6 +28,12 @@ def consumption(device: Device, requests: Mapping[str, Any]) -> dict[str, Quanti
     return taken
 
 
+def suffices(device: Device, requests: Mapping[str, Any]) -> bool:
+    """Whether the device could serve the request if nobody else used it."""
+    taken = consumption(device, requests)
+    return taken is not None and fits(device, taken, {})
+
+
 def fits(device: Device, taken: Mapping[str, Quantity], used: Mapping[str, int]) -> bool:
     """Whether the amounts are left beside what is used already."""
     return all(

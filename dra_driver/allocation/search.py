@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from dra_driver.allocation.attempt import Attempt, Choice
+from dra_driver.allocation.capacity import suffices
 from dra_driver.allocation.errors import AllocationError
 from dra_driver.allocation.matching import Matcher
 from dra_driver.allocation.model import Pool
@@ -130,10 +131,12 @@ class Search:
                 need.rule_out(self._allocated.devices)
             return need
         require_usable(claim, request, self._pools)
+        # A device whose capacity others use is one of all, and in the way; Kubernetes up to 1.36 passed it over
+        # (kubernetes/kubernetes#140769).
         candidates = tuple(
             candidate
             for candidate in self._usable
-            if select(candidate) and self._attempt.consumption(request, candidate.device) is not None
+            if select(candidate) and suffices(candidate.device, request.capacity)
         )
         return Need(request, len(candidates), candidates, select)
 

@@ -43,6 +43,16 @@ def test_all_does_not_fit_while_one_is_in_use(gpus: Any) -> None:
     assert gpus.devices(gpus.claim(gpus.request("r", H100, allocationMode="All"))) is None
 
 
+def test_all_does_not_fit_while_one_is_shared_until_nothing_is_left(world: Any) -> None:
+    shared = {"allowMultipleAllocations": True, "capacity": {"memory": "10Gi"}}
+    world.slice(world.device("gpu-0", **shared), world.device("gpu-1", **shared), world.device("gpu-2"))
+    claim = world.claim(world.request(allocationMode="All", capacity={"requests": {"memory": "4Gi"}}))
+
+    assert world.devices(claim) == ["gpu-0", "gpu-1"]
+    world.take("gpu-0", shareID="1", consumedCapacity={"memory": "8Gi"})
+    assert world.devices(claim) is None
+
+
 def test_a_later_request_makes_an_earlier_one_choose_otherwise(gpus: Any) -> None:
     claim = gpus.claim(
         gpus.request("any", "device.attributes['gpu.nvidia.com'].model != 'L4'"), gpus.request("h", H100)

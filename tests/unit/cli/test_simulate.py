@@ -204,8 +204,10 @@ class TestAll:
         request = make.request(allocationMode="All", capacity={"requests": {"memory": "1"}})
         file = commands.write(make.slice("n1", *shared), used, make.claim("c", request))
 
-        # Which devices fit is decided first, so what is left of them is all of them.
-        assert {"c": ["b"]} == _got(_simulate(commands, "-f", file))
+        outcome = _simulate(commands, "-f", file)
+
+        assert {"c": []} == _got(outcome)
+        assert "capacity memory is short by 1: needs 1, 0 of 1 is left" in str(outcome["waiting"])
 
     def test_a_device_that_is_taken_is_in_the_way(self, commands: Any, make: Any) -> None:
         taken = make.claim("first")
