@@ -22,10 +22,13 @@ from typing import Any
 from dra_driver.devices.model import Device, device_from_dict, target_from_dict
 from dra_driver.errors import RecordError
 from dra_driver.prepare.claim import ClaimRef
+from dra_driver.steps import Partition
 
-VERSION = 1
-# From the version in the key to the next.
-UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+VERSION = 2
+# From the version in the key to the next; 2 has steps, and is written only where there are some, so that releases that
+# cannot undo them leave such a record alone and read all others.
+UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda body: body | {"version": 2}}
+_WITHOUT_STEPS = 1
 
 _FRAME = re.compile(rb'\{"checksum":"sha256:([0-9a-f]{64})","record":(.*)\}\n', re.DOTALL)
 
@@ -51,6 +54,7 @@ class RecordedDevice:
     share_id: str | None = None
     admin_access: bool = False
     subrequests: tuple[str, ...] = ()  # "req/sub", of requests with alternatives
+    partition: Partition | None = None  # the MIG device that was made for it
     extra: Mapping[str, Any] = field(default_factory=dict)  # fields of other versions
 
     @property
@@ -71,7 +75,25 @@ class RecordedDevice:
             body["adminAccess"] = True
         if self.subrequests:
             body["subrequests"] = list(self.subrequests)
+        if self.partition is not None:
+            body["migDevice"] = {
+                "uuid": self.partition.uuid,
+                "gpuInstance": self.partition.gpu_instance,
+                "computeInstance": self.partition.compute_instance,
+            }
         return body
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """A change to the node that was made for the claim, or begun; see `dra_driver.steps`."""
+
+    kind: str
+    locks: tuple[str, ...]
+    state: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "locks": list(self.locks), "state": dict(self.state)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +105,15 @@ class Record:
     state: State
     devices: tuple[RecordedDevice, ...]
     pod_claim_name: str | None = None  # of a claim that was made from a Pod's template
+    steps: tuple[RecordedStep, ...] = ()  # in the order in which they were made
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         made_from = {} if self.pod_claim_name is None else {"podClaimName": self.pod_claim_name}
+        steps = {"steps": [step.as_dict() for step in self.steps]} if self.steps else {}
         return {
             **self.extra,
-            "version": VERSION,
+            "version": VERSION if self.steps else _WITHOUT_STEPS,
             "uid": self.ref.uid,
             "namespace": self.ref.namespace,
             "name": self.ref.name,
@@ -97,6 +121,7 @@ class Record:
             "state": str(self.state),
             **made_from,
             "devices": [device.as_dict() for device in self.devices],
+            **steps,
         }
 
 
@@ -150,6 +175,7 @@ def _from_dict(body: dict[str, Any]) -> Record:
         state=State(fields.pop("state")),
         devices=tuple(_device_from_dict(device) for device in fields.pop("devices")),
         pod_claim_name=None if pod_claim_name is None else str(pod_claim_name),
+        steps=tuple(_step_from_dict(step) for step in fields.pop("steps", ())),
         extra=fields,
     )
 
@@ -164,5 +190,17 @@ def _device_from_dict(body: dict[str, Any]) -> RecordedDevice:
         share_id=None if share_id is None else str(share_id),
         admin_access=bool(fields.pop("adminAccess", False)),
         subrequests=tuple(str(name) for name in fields.pop("subrequests", ())),
+        partition=_partition_from_dict(fields.pop("migDevice", None)),
         extra=fields,
     )
+
+
+def _partition_from_dict(body: dict[str, Any] | None) -> Partition | None:
+    if body is None:
+        return None
+    return Partition(str(body["uuid"]), int(body["gpuInstance"]), int(body["computeInstance"]))
+
+
+def _step_from_dict(body: dict[str, Any]) -> RecordedStep:
+    locks = tuple(str(name) for name in body["locks"])
+    return RecordedStep(str(body["kind"]), locks, dict(body["state"]))

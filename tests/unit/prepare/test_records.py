@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dra_driver.devices.model import Device, Target
 from dra_driver.errors import RecordError, UnavailableError
 from dra_driver.prepare import ClaimRef, Record, RecordStore, read_boot_id
-from dra_driver.prepare.record import NewerRecordError, RecordedDevice, State, decode, encode
+from dra_driver.prepare.record import NewerRecordError, RecordedDevice, RecordedStep, State, decode, encode
 
 SAMPLES = Path(__file__).parent / "samples"
 BOOT = "b0000000-0000-4000-8000-000000000000"
@@ -58,6 +58,12 @@ def test_a_stored_sample_of_each_version_is_read_and_written_again_without_loss(
 
     assert decode(encode(stored)) == stored
     assert json.loads(encode(stored))["record"] == json.loads(sample.read_bytes())["record"]
+
+
+def test_only_a_record_with_steps_is_kept_from_releases_that_could_not_undo_them() -> None:
+    steps = (RecordedStep("mig-device", ("GPU-1",), {"gpu": "GPU-1"}),)
+    versions = [json.loads(encode(each))["record"]["version"] for each in (record(), record(steps=steps))]
+    assert [1, 2] == versions
 
 
 def test_fields_of_other_versions_are_kept_at_both_levels() -> None:
@@ -121,8 +127,8 @@ def resealed(body: dict[str, Any]) -> bytes:
 
 
 def test_a_record_of_a_newer_release_says_so() -> None:
-    with pytest.raises(NewerRecordError, match="it is of version 2, this release knows 1"):
-        decode(resealed({"version": 2, "claims": []}))
+    with pytest.raises(NewerRecordError, match="it is of version 3, this release knows 2"):
+        decode(resealed({"version": 3, "claims": []}))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +145,7 @@ def test_a_record_of_a_newer_release_says_so() -> None:
 def test_valid_json_of_another_shape_is_damaged(change: dict[str, Any]) -> None:
     body = {key: value for key, value in {**record().as_dict(), **change}.items() if value is not ...}
 
-    with pytest.raises(RecordError, match="its content is none of version 1 or older"):
+    with pytest.raises(RecordError, match="its content is none of version 2 or older"):
         decode(resealed(body))
 
 
@@ -207,7 +213,7 @@ def test_what_was_set_aside_before_a_reboot_is_dropped(store: RecordStore) -> No
 def test_a_newer_record_stays_in_place_for_the_next_upgrade(store: RecordStore) -> None:
     store.directory.mkdir()
     path = store.directory / "uid-2.json"
-    path.write_bytes(resealed({"version": 2}))
+    path.write_bytes(resealed({"version": 3}))
 
     (damaged,) = reopened(store).damaged()
 
