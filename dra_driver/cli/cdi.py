@@ -88,7 +88,11 @@ def _show(claim_uid: str, directories: Sequence[Path], driver_name: str, output:
         raise UsageError(str(error)) from error
     body = _read(path)
     if body is None:
-        print(f"dra-driver: claim {claim_uid} has no spec in {store.directory}", file=sys.stderr)
+        print(
+            f"dra-driver: claim {claim_uid} has no spec in {store.directory}; is it prepared on this node, and is this "
+            "the UID in its metadata?",
+            file=sys.stderr,
+        )
         return FINDINGS
     found = registry.load(directories)
     names = [f"{body['kind']}={device['name']}" for device in body["devices"]]
