@@ -1,9 +1,10 @@
 """Events: what people see in `kubectl describe` of a claim, a Pod or a Node.
 
 Telling must never hinder doing: `record` only puts a note into memory, a thread sends it, and what cannot be sent
-is logged and let go. There is one Event per object, reason and message. Its name is derived from these, so that
-a restart, or another replica, counts up the same Event instead of adding a second one; repetitions are added up
-in memory and written at most every ten seconds. Over all objects, a bucket of 25 refills by one a second.
+is logged and let go. There is one Event per object, reason and message, or, for news that replaces what was said
+before, one per object and reason. Its name is derived from these, so that a restart, or another replica, counts up the
+same Event instead of adding a second one; repetitions are added up in memory and written at most every ten seconds.
+Over all objects, a bucket of 25 refills by one a second, unless the recorder is told otherwise.
 """
 
 import hashlib
@@ -71,11 +72,12 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class _Note:
+class _Topic:
+    """What one Event is for; `message` is "" where it is replaced by newer ones."""
+
     about: Reference
     reason: Reason
     message: str
-    type: EventType
 
     @property
     def namespace(self) -> str:
@@ -83,25 +85,44 @@ class _Note:
 
     @property
     def name(self) -> str:
-        """Of the Event: the same for the same note, from whichever process."""
+        """Of the Event: the same for the same topic, from whichever process."""
         digest = hashlib.sha256(repr(self).encode()).hexdigest()[:16]
         return f"{self.about.name[: _MAX_NAME - 17].rstrip('-.')}.{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What is to be told, and how often it was since it was last sent."""
+
+    message: str
+    type: EventType
+    count: int
 
 
 class Recorder:
     """Records Events from any thread; `start` it, and `stop` it."""
 
-    def __init__(self, client: Client, *, component: str, host: str = "") -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        component: str,
+        host: str = "",
+        burst: int = _BURST,
+        per_second: float = _PER_SECOND,
+    ) -> None:
         """`component` and `host`: who tells, such as the driver's name and its node."""
         self._client = client
         self._component = component
         self._host = host
         self._changed = threading.Condition()  # of what follows, up to _stopping
-        self._pending: OrderedDict[_Note, int] = OrderedDict()  # how often since it was last sent
-        self._not_before: OrderedDict[_Note, float] = OrderedDict()  # by time.monotonic
+        self._pending: OrderedDict[_Topic, _Note] = OrderedDict()
+        self._not_before: OrderedDict[_Topic, float] = OrderedDict()  # by time.monotonic
         self._dropped = 0
         self._stopping = False
-        self._tokens = float(_BURST)
+        self._burst = burst
+        self._per_second = per_second
+        self._tokens = float(burst)
         self._refilled = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="record-events", daemon=True)
 
@@ -123,32 +144,49 @@ class Recorder:
         message: str,
         *,
         type: EventType = "Warning",  # noqa: A002 - the API's name
+        replaces: bool = False,
     ) -> None:
-        """Tell `message` about an object; returns at once, and never raises."""
+        """Tell `message` about an object; returns at once, and never raises.
+
+        With `replaces` it takes the place of what was told before about the object for the same reason, also of what
+        was not sent yet.
+        """
         text = " ".join(message.split())
         if len(text) > MAX_MESSAGE:
             text = text[: MAX_MESSAGE - 3] + "..."
-        note = _Note(about, reason, text, type)
+        topic = _Topic(about, reason, "" if replaces else text)
         with self._changed:
-            if note not in self._pending and len(self._pending) >= _MAX_PENDING:
+            known = self._pending.get(topic)
+            if known is None and len(self._pending) >= _MAX_PENDING:
                 self._dropped += 1
                 return
-            self._pending[note] = self._pending.get(note, 0) + 1
+            self._pending[topic] = _Note(text, type, 1 if known is None else known.count + 1)
             self._changed.notify()
+
+    def withdraw(self, about: Reference, reason: Reason) -> None:
+        """Do not send what `replaces` and is not sent yet: it is no longer true."""
+        with self._changed:
+            self._pending.pop(_Topic(about, reason, ""), None)
+
+    @property
+    def backlog(self) -> int:
+        """How many Events wait to be sent; at a thousand they are dropped."""
+        with self._changed:
+            return len(self._pending)
 
     def _run(self) -> None:
         while (due := self._next()) is not None:
-            note, count = due
+            topic, note = due
             try:
-                self._send(note, count)
+                self._send(topic, note)
             except (ApiError, UnavailableError) as error:
                 log.warning(
-                    "event not recorded", reason=note.reason, object=note.about.name, err=one_line(error)
+                    "event not recorded", reason=topic.reason, object=topic.about.name, err=one_line(error)
                 )
             except Exception:  # telling must not end, whatever an answer looks like
-                log.exception("event not recorded", reason=note.reason, object=note.about.name)
+                log.exception("event not recorded", reason=topic.reason, object=topic.about.name)
 
-    def _next(self) -> tuple[_Note, int] | None:
+    def _next(self) -> tuple[_Topic, _Note] | None:
         """Wait for a note that may be sent; None: stop."""
         with self._changed:
             while True:
@@ -156,9 +194,9 @@ class Recorder:
                     log.warning("events dropped", count=self._dropped)
                     self._dropped = 0
                 now = time.monotonic()
-                self._tokens = min(_BURST, self._tokens + (now - self._refilled) * _PER_SECOND)
+                self._tokens = min(self._burst, self._tokens + (now - self._refilled) * self._per_second)
                 self._refilled = now
-                ready = {note: self._not_before.get(note, 0.0) for note in self._pending}
+                ready = {topic: self._not_before.get(topic, 0.0) for topic in self._pending}
                 first = min(ready, key=ready.__getitem__, default=None)
                 if first is not None and self._tokens >= 1 and ready[first] <= now:
                     self._tokens -= 1
@@ -172,31 +210,32 @@ class Recorder:
                 if first is None:
                     self._changed.wait()
                 else:
-                    until_token = (1 - self._tokens) / _PER_SECOND
+                    until_token = (1 - self._tokens) / self._per_second
                     self._changed.wait(max(ready[first] - now, until_token, 0.01))
 
-    def _send(self, note: _Note, count: int) -> None:
+    def _send(self, topic: _Topic, note: _Note) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
-            self._client.create(EVENTS, self._event(note, count, now))
+            self._client.create(EVENTS, self._event(topic, note, now))
         except AlreadyExistsError:
             try:
-                former = self._client.get(EVENTS, note.name, note.namespace)
-                change = {"count": int(former.get("count") or 1) + count, "lastTimestamp": now}
-                self._client.patch(EVENTS, note.name, change, namespace=note.namespace)
+                former = self._client.get(EVENTS, topic.name, topic.namespace)
+                count = int(former.get("count") or 1) + note.count
+                change = {"count": count, "lastTimestamp": now, "message": note.message, "type": note.type}
+                self._client.patch(EVENTS, topic.name, change, namespace=topic.namespace)
             except NotFoundError:  # it expired at this moment
-                self._client.create(EVENTS, self._event(note, count, now))
+                self._client.create(EVENTS, self._event(topic, note, now))
 
-    def _event(self, note: _Note, count: int, now: str) -> dict[str, Any]:
+    def _event(self, topic: _Topic, note: _Note, now: str) -> dict[str, Any]:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": note.name, "namespace": note.namespace},
-            "involvedObject": note.about.as_dict(),
-            "reason": note.reason,
+            "metadata": {"name": topic.name, "namespace": topic.namespace},
+            "involvedObject": topic.about.as_dict(),
+            "reason": topic.reason,
             "message": note.message,
             "type": note.type,
-            "count": count,
+            "count": note.count,
             "firstTimestamp": now,
             "lastTimestamp": now,
             "source": {

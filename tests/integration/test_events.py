@@ -158,3 +158,26 @@ def test_stop_sends_what_is_waiting(client: Client) -> None:
 def test_a_reference_is_made_from_an_object() -> None:
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
     assert Reference.to(body) == Reference("v1", "Pod", "p", "ns", "u")
+
+
+def test_news_replaces_what_was_said_before_for_the_same_reason(
+    recorder: Recorder, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_REPEAT_SECONDS", 0.0)
+    for number, message in enumerate(("no GPU is free", "no GPU has 80Gi", "no GPU has 80Gi"), start=1):
+        recorder.record(CLAIM, Reason.CLAIM_NOT_SATISFIABLE, message, replaces=True)
+        counted(client, number)
+    (item,) = recorded(client)
+    assert (item["message"], item["count"]) == ("no GPU has 80Gi", 3)
+
+
+def test_what_is_no_longer_true_is_not_sent(client: Client) -> None:
+    recorder = Recorder(client, component="gpu.nvidia.com", burst=1)
+    recorder.record(NODE, Reason.DRIVER_CONFLICT, "first", type="Normal")
+    recorder.record(CLAIM, Reason.CLAIM_NOT_SATISFIABLE, "no GPU is free", replaces=True)
+    recorder.withdraw(CLAIM, Reason.CLAIM_NOT_SATISFIABLE)
+    assert recorder.backlog == 1
+    recorder.start()
+    (item,) = recorded(client)
+    recorder.stop()
+    assert item["message"] == "first"
