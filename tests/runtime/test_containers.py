@@ -83,6 +83,13 @@ def test_containers_of_two_claims_have_one_gpu_each(node: GpuNode, pod: Pod) -> 
         assert node.numbers(*CONTROL, *of_gpus(i)) == nvidia_nodes(container)
 
 
+def test_a_container_of_two_claims_has_the_gpus_of_both(node: GpuNode, pod: Pod) -> None:
+    container = pod.start([*node.prepare("a", node.gpu(0)), *node.prepare("b", node.gpu(3))])
+
+    assert node.numbers(*CONTROL, *of_gpus(0, 3)) == nvidia_nodes(container)
+    assert [node.gpus[i].uuid for i in (0, 3)] == re.findall(r"UUID: (\S+)\)", container.run("nvidia-smi -L"))
+
+
 def test_a_container_without_a_claim_has_nothing(node: GpuNode, pod: Pod) -> None:
     node.prepare("a", node.gpu(0))
 

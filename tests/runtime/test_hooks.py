@@ -30,6 +30,7 @@ if command == "create-symlinks":
         target, _, path = link.partition("::")
         place = root / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
         place.symlink_to(target)
 """
 _LIBRARIES = "/usr/lib/x86_64-linux-gnu"
@@ -66,6 +67,16 @@ def test_libraries_get_their_names_from_links(node: GpuNode, pod: Pod, hook: Hoo
     assert "libcuda.so.580.95.05\n" == container.run(f"readlink {_LIBRARIES}/libcuda.so.1")
     assert "\x7fELF" == container.run(f"head -c4 {_LIBRARIES}/libcuda.so")
     assert "none\n" == container.run("ls /usr/lib64 2>/dev/null || echo none")
+
+
+def test_a_container_of_two_claims_has_the_links_of_both(node: GpuNode, pod: Pod, hook: HookProgram) -> None:
+    container = pod.start([*node.prepare("a", node.gpu(0)), *node.prepare("b", node.gpu(2))])
+
+    links = [f"/dev/dri/by-path/pci-{node.gpus[i].pci_address}-card" for i in (0, 2)]
+    links.append(f"{_LIBRARIES}/libcuda.so.1")
+
+    expected = ["/dev/dri/card0", "/dev/dri/card2", f"{_LIBRARIES}/libcuda.so.580.95.05"]
+    assert expected == container.run(f"readlink -f {' '.join(links)}").split()
 
 
 def test_drm_nodes_can_be_found_by_the_place_of_their_gpu(node: GpuNode, pod: Pod, hook: HookProgram) -> None:
