@@ -13,6 +13,7 @@ import grpc_tools
 from grpc_tools import protoc
 
 from dra_driver.config import schemas
+from dra_driver.controller.config import ControllerConfig
 from dra_driver.devices import catalogue_pages
 from dra_driver.lint import pages as lint_pages
 from dra_driver.node import pages
@@ -43,6 +44,7 @@ def generated() -> Iterator[tuple[Path, str]]:
     yield Path("api/attributes.yaml"), catalogue_pages.render_yaml()
     for name, text in schemas.render_opaque().items():
         yield Path("api") / name, text
+    yield Path("api/controllerconfig.schema.json"), schemas.render(ControllerConfig)
     yield Path("docs/reference/attributes.md"), catalogue_pages.render_markdown()
     yield Path("docs/lint.md"), lint_pages.render_markdown()
     yield Path("docs/reference/flags.md"), pages.render_flags()

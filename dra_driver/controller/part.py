@@ -5,6 +5,7 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
+from dra_driver.controller.config import ControllerConfig
 from dra_driver.controller.flags import Settings
 from dra_driver.kube.client import Client
 
@@ -14,6 +15,7 @@ class Surroundings:
     """What every part is given."""
 
     settings: Settings
+    config: ControllerConfig
     client: Client
     registry: CollectorRegistry  # parts add their metrics
 

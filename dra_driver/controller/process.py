@@ -6,8 +6,10 @@ from queue import SimpleQueue
 import structlog
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
+from dra_driver.controller import config
 from dra_driver.controller.flags import Settings
 from dra_driver.controller.part import Part, Surroundings
+from dra_driver.controller.webhook.part import WebhookPart
 from dra_driver.kube.client import Client
 from dra_driver.process.probes import ProbeServer
 
@@ -22,9 +24,10 @@ class Controller:
         disable_created_metrics()
         self._settings = settings
         self._closing = ExitStack()  # undoes what was started, latest first
+        chosen = config.DEFAULT if settings.config is None else config.load(settings.config)
         client = Client.connect(settings.kubeconfig)
         self._closing.callback(client.close)
-        surroundings = Surroundings(settings, client, CollectorRegistry(auto_describe=True))
+        surroundings = Surroundings(settings, chosen, client, CollectorRegistry(auto_describe=True))
         self._registry = surroundings.registry
         self.parts = make_parts(surroundings)
 
@@ -54,6 +57,6 @@ class Controller:
             part.ready()
 
 
-def make_parts(_: Surroundings) -> list[Part]:
+def make_parts(surroundings: Surroundings) -> list[Part]:
     """Every part, in the order of start: what others read comes first."""
-    return []
+    return [WebhookPart(surroundings)]

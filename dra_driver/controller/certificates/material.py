@@ -1,0 +1,52 @@
+"""What a TLS server needs: a certificate and its key, and the authorities that clients are to trust for it."""
+
+import os
+import ssl
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from cryptography import x509
+
+from dra_driver.errors import UnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """All in PEM."""
+
+    certificate: bytes  # with what is between it and the authority, if anything
+    key: bytes
+    authorities: bytes | None  # None: whoever made the certificate tells the API server
+
+    @property
+    def expires(self) -> datetime:
+        return x509.load_pem_x509_certificate(self.certificate).not_valid_after_utc
+
+    def context(self) -> ssl.SSLContext:
+        """TLS with this certificate; UnavailableError where the parts do not belong together, or are none."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # The ssl module reads files only. This one is in memory: a key has no business on a disk.
+        descriptor = os.memfd_create("webhook-certificate")
+        try:
+            with os.fdopen(descriptor, "wb", closefd=False) as file:
+                file.write(self.key.rstrip() + b"\n" + self.certificate)
+            context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_no_password)
+        except (ssl.SSLError, ValueError, OSError) as error:
+            raise UnavailableError(f"the webhook's certificate and key cannot be used: {error}") from error
+        finally:
+            os.close(descriptor)
+        return context
+
+
+class Source(Protocol):
+    """Where the material comes from."""
+
+    def read(self) -> Material:
+        """What is to be used now; UnavailableError or ApiError where that is not known now."""
+
+
+def _no_password() -> str:
+    """Without it, OpenSSL would ask for one at a terminal."""
+    raise ValueError("the key is encrypted")

@@ -1,0 +1,53 @@
+"""What is said of whom: an Event for each object and reason, written again when what it says changes.
+
+Said again after half an hour also where nothing has changed, since the API server drops Events after an hour. What was
+never said is not taken back: an Event is history, and those who are satisfied are simply not spoken of any more.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from dra_driver.kube.events import Recorder, Reference
+from dra_driver.kube.reasons import Reason
+
+REMIND_SECONDS = 1800.0
+_MAX_BACKLOG = 100  # beyond it, what would be said is said a little later, and is then newer
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    text: str
+    at: float
+
+
+class Speaker:
+    """Says what is to be said through a recorder, once; for one thread."""
+
+    def __init__(
+        self, recorder: Recorder, reason: Reason, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._recorder = recorder
+        self._reason = reason
+        self._clock = clock
+        self._said: dict[Reference, _Said] = {}
+
+    def say(self, texts: Mapping[Reference, str]) -> bool:
+        """Say what is new of `texts`, which is all there is to say; whether something is left for later."""
+        for about in [about for about in self._said if about not in texts]:
+            del self._said[about]
+            self._recorder.withdraw(about, self._reason)
+        now = self._clock()
+        for about, text in texts.items():
+            said = self._said.get(about)
+            if said is not None and said.text == text and now - said.at < REMIND_SECONDS:
+                continue
+            if self._recorder.backlog >= _MAX_BACKLOG:
+                return True
+            self._recorder.record(about, self._reason, text, replaces=True)
+            self._said[about] = _Said(text, now)
+        return False
+
+    def forget(self) -> None:
+        """Start anew: somebody else has spoken meanwhile."""
+        self._said.clear()
