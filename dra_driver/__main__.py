@@ -17,7 +17,7 @@ def main() -> int:
 
         return run_controller(sys.argv[2:])
     if sys.argv[1:2] == ["mps-supervisor"]:
-        from dra_driver.sharing.supervisor import main as run_supervisor
+        from dra_driver.node.mps_supervisor import main as run_supervisor
 
         return run_supervisor(sys.argv[2:])
     from dra_driver.cli.main import main as run_command

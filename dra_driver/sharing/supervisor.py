@@ -10,11 +10,8 @@ A stop by SIGTERM ends the daemons and leaves the files: it is an update, or the
 
 import json
 import socketserver
-import sys
 import threading
-from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -23,38 +20,13 @@ import structlog
 
 from dra_driver.errors import DriverError, HardwareError, UnavailableError, UsageError, one_line
 from dra_driver.files import Lock, write_atomic
-from dra_driver.process import logs, running
-from dra_driver.process.flags import LOGGING, Flag, read
 from dra_driver.sharing.daemon import spec_from_dict
 from dra_driver.sharing.keeper import Keeper, Surroundings, clear_directory, make_directory
 from dra_driver.sharing.supervision import MAX_LINE, SOCKET, DaemonDirectory
 
 log = structlog.get_logger(__name__)
 
-FLAGS = (
-    Flag("driver-name", "gpu.nvidia.com", "name of the driver, as the node plugin has it"),
-    Flag("kubelet-plugins-dir", "/var/lib/kubelet/plugins", "where the node plugin has its directory"),
-    *LOGGING,
-)
 _MEMORY = Path("/proc/meminfo")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the supervisor was told."""
-
-    directory: Path
-    log_format: str
-    log_level: str
-
-
-def parse(arguments: Sequence[str]) -> Settings:
-    """UsageError says which flag is wrong."""
-    values = read(
-        FLAGS, arguments, None, command="mps-supervisor", description="Run the MPS daemons of this node."
-    )
-    directory = values.directory("kubelet_plugins_dir") / values.text("driver_name") / "mps"
-    return Settings(directory, values.text("log_format"), values.text("log_level"))
 
 
 class SupervisorProcess:
@@ -221,15 +193,3 @@ def _half_of_memory() -> int:
     except (OSError, StopIteration):
         return 64 << 20
     return int(total.split()[1]) * 1024 // 2
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the supervisor until it is told to stop; its exit code."""
-    try:
-        settings = parse(arguments)
-    except UsageError as error:
-        print(f"dra-driver mps-supervisor: {error}", file=sys.stderr)  # noqa: T201 - before there are logs
-        return running.USAGE
-    stop = running.stop_signals()
-    logs.configure(settings.log_format, settings.log_level)
-    return running.run(lambda: SupervisorProcess(settings.directory), stop)
