@@ -76,7 +76,7 @@ def test_a_container_of_two_claims_has_the_links_of_both(node: GpuNode, pod: Pod
     links.append(f"{_LIBRARIES}/libcuda.so.1")
 
     expected = ["/dev/dri/card0", "/dev/dri/card2", f"{_LIBRARIES}/libcuda.so.580.95.05"]
-    assert expected == container.run(f"readlink -f {' '.join(links)}").split()
+    assert expected == container.run(f"printf '%s\\n' {' '.join(links)} | xargs -n1 readlink -f").split()
 
 
 def test_drm_nodes_can_be_found_by_the_place_of_their_gpu(node: GpuNode, pod: Pod, hook: HookProgram) -> None:
