@@ -40,6 +40,9 @@ class StepResult:
     edits: Mapping[str, ContainerEdits] = field(default_factory=dict)
 
 
+NOTHING = StepResult()
+
+
 @dataclass(frozen=True, slots=True)
 class OtherStep:
     """What another claim recorded for a step of the same kind."""

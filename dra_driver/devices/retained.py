@@ -20,7 +20,7 @@ compared by UUID and by PCI address, since either may be what the stale containe
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dra_driver.devices.form import MEMORY_SLICE
+from dra_driver.devices.memory_slices import memory_slices
 from dra_driver.devices.model import CounterSet, Device, HeldDevice, Note, NoteReason, Taint
 from dra_driver.inventory.model import Inventory
 from dra_driver.quantity import Quantity
@@ -90,13 +90,8 @@ def _overlap(held: Device, offered: Device) -> bool:
     one, other = held.target, offered.target
     if one.gpu_uuid != other.gpu_uuid and one.pci_address != other.pci_address:
         return False
-    mine, theirs = _memory_slices(held), _memory_slices(offered)
+    mine, theirs = memory_slices(held), memory_slices(offered)
     return not mine or not theirs or not mine.isdisjoint(theirs)
-
-
-def _memory_slices(device: Device) -> frozenset[str]:
-    """The memory slices of a MIG device; none for a whole GPU, nor for a MIG device too large to list them."""
-    return frozenset(name for name in device.capacity if name.startswith(MEMORY_SLICE))
 
 
 def _counter_sets(lost: Iterable[HeldDevice]) -> tuple[CounterSet, ...]:

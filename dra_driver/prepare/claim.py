@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dra_driver.errors import ClaimError, ConfigError
+from dra_driver.quantity import Quantity
 
 _POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 
@@ -43,6 +44,7 @@ class Result:
     device: str
     share_id: str | None
     admin_access: bool
+    memory: int | None = None  # bytes that a share consumes
 
     @property
     def base_request(self) -> str:
@@ -92,6 +94,7 @@ def read_allocation(claim: Mapping[str, Any], ref: ClaimRef, driver: str) -> All
             result["device"],
             result.get("shareID") or None,
             bool(result.get("adminAccess")),
+            _consumed_memory(result),
         )
         for result in devices.get("results") or ()
         if result["driver"] == driver
@@ -105,6 +108,11 @@ def read_allocation(claim: Mapping[str, Any], ref: ClaimRef, driver: str) -> All
         _configs(devices.get("config") or (), driver, ref),
         annotations.get(_POD_CLAIM_NAME),
     )
+
+
+def _consumed_memory(result: Mapping[str, Any]) -> int | None:
+    memory = (result.get("consumedCapacity") or {}).get("memory")
+    return None if memory is None else Quantity.parse(memory).value
 
 
 def _configs(entries: Any, driver: str, ref: ClaimRef) -> tuple[ConfigEntry, ...]:

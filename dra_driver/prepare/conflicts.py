@@ -2,7 +2,11 @@
 
 The scheduler sees to that; this is the last check behind it, for claims that were deleted by force while
 their Pod still runs, and for schedulers with a bug (kubernetes/kubernetes#140806). Identity is the hardware's
-and the device's name, and a whole GPU also clashes with a partition of it.
+and the device's name; a whole GPU also clashes with a partition of it, and partitions with those that have memory
+slices in common.
+
+Claims that share a device have to agree on its settings, which are the hardware's: the second one is refused where
+they do not, rather than change what the first runs on.
 
 Devices are reserved before anything is done with them, so that of two Prepares at the same time one loses.
 Claims with admin access are not kept here: they take nothing from others, and nothing blocks them.
@@ -12,6 +16,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dra_driver.devices.memory_slices import memory_slices
 from dra_driver.errors import ConflictError
 from dra_driver.prepare.claim import ClaimRef
 from dra_driver.prepare.record import RecordedDevice
@@ -38,8 +43,12 @@ class Conflicts:
             for device in wanted:
                 for key in _keys(device):
                     for hold in self._holds.get(key, ()):
-                        if hold.ref.uid != ref.uid and _clash(device, hold.device):
+                        if hold.ref.uid == ref.uid:
+                            continue
+                        if _clash(device, hold.device):
                             raise ConflictError(_sentence(ref, device, hold))
+                        if not _agree(device, hold.device):
+                            raise ConflictError(_disagreement(ref, device, hold))
             self._add(ref, wanted)
 
     def restore(self, ref: ClaimRef, devices: Iterable[RecordedDevice]) -> None:
@@ -74,10 +83,28 @@ def _keys(device: RecordedDevice) -> tuple[str, str]:
 
 def _clash(wanted: RecordedDevice, held: RecordedDevice) -> bool:
     one, other = wanted.device.target, held.device.target
-    if wanted.name == held.name or one.uuid == other.uuid:
+    if wanted.name == held.name or (one.uuid and one.uuid == other.uuid):
         both_shared = wanted.share_id is not None and held.share_id is not None
         return not both_shared or wanted.share_id == held.share_id
-    return "gpu" in {one.kind, other.kind}
+    if "gpu" in {one.kind, other.kind}:
+        return True
+    return not memory_slices(wanted.device).isdisjoint(memory_slices(held.device))
+
+
+def _agree(wanted: RecordedDevice, held: RecordedDevice) -> bool:
+    """Whether the settings for what both use can be in force together."""
+    if wanted.name != held.name:
+        return True
+    one, other = wanted.setting, held.setting
+    return (one is None or one.agrees_with(other)) and (other is None or other.agrees_with(one))
+
+
+def _disagreement(ref: ClaimRef, wanted: RecordedDevice, hold: _Hold) -> str:
+    theirs, ours = (s.text if s else "no sharing settings" for s in (hold.device.setting, wanted.setting))
+    return (
+        f"device {wanted.name} is shared with claim {hold.ref}, which has it with {theirs}, and claim {ref} asks for "
+        f"{ours}; give both the same settings, or wait until the Pods of {hold.ref} are gone"
+    )
 
 
 def _sentence(ref: ClaimRef, wanted: RecordedDevice, hold: _Hold) -> str:

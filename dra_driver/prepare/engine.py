@@ -16,26 +16,32 @@ indexes of records and conflicts have locks of their own, for a few instructions
 Failures: whatever is raised, the call left nothing of its own behind, and the kubelet's retry starts afresh.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from dra_driver.cdi.edits import EditSource
 from dra_driver.cdi.names import check_claim_uid, is_claim_uid
+from dra_driver.cdi.spec import Spec
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import DeviceSet, HeldDevice
 from dra_driver.errors import ClaimError, DriverError, UnavailableError
 from dra_driver.inventory.model import Inventory
 from dra_driver.kube.errors import NotFoundError
+from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare.claim import Allocation, ClaimRef, ClaimSource, read_allocation
 from dra_driver.prepare.conflicts import Conflicts
-from dra_driver.prepare.locks import ClaimLocks
+from dra_driver.prepare.locks import Locks
 from dra_driver.prepare.metadata_store import MetadataStore
-from dra_driver.prepare.plan import Planner
+from dra_driver.prepare.partitions import with_partitions
+from dra_driver.prepare.plan import Plan, Planner
 from dra_driver.prepare.record import PreparedDevice, Record, State
 from dra_driver.prepare.records import RecordStore
 from dra_driver.prepare.restore import RestoreReport, Unresolved
+from dra_driver.prepare.steps import StepRunner
+from dra_driver.steps import StepKind
 
 log = structlog.get_logger(__name__)
 
@@ -58,6 +64,8 @@ class Engine:
         records: RecordStore,
         specs: SpecStore,
         metadata: MetadataStore,
+        partitions: MigDevices | None = None,
+        kinds: Mapping[str, StepKind] = {},
     ) -> None:
         self._driver_name = driver_name
         self._claims = claims
@@ -71,9 +79,11 @@ class Engine:
             edits=edits,
             specs=specs,
             metadata=metadata,
+            partitions=partitions,
         )
+        self._steps = StepRunner(kinds, records)
         self._conflicts = Conflicts()
-        self._locks = ClaimLocks()
+        self._locks = Locks()
         self._dropped: tuple[Record, ...] | None = None  # None: nothing was read yet
 
     def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
@@ -85,7 +95,7 @@ class Engine:
         with self._locks.hold(ref.uid):
             allocation = read_allocation(self._fetch(ref), ref, self._driver_name)
             record = self._records.get(ref.uid)
-            if record is not None and not _is_of(record, allocation):
+            if record is not None and not (_is_of(record, allocation) and self._steps.are_intact(record)):
                 log.warning("earlier preparation undone", state=str(record.state))
                 self._undo(ref.uid)
                 record = None
@@ -132,6 +142,7 @@ class Engine:
         if self._dropped is None:
             self.load()
         report = self.repair()
+        self._steps.restore()
         known = {record.ref.uid for record in self._records.all()}
         known.update(damaged.claim_uid for damaged in self._records.damaged())
         orphans = [uid for uid in self._specs.claims() if uid not in known]
@@ -160,7 +171,9 @@ class Engine:
     def repair(self) -> RestoreReport:
         """Compare every record with hardware and spec, as `restore` does; for when hardware came back."""
         undone, rewritten, unresolved = [], [], []
-        for ref in [record.ref for record in self._records.all()]:
+        for ref, state in [(record.ref, record.state) for record in self._records.all()]:
+            if state is State.STARTED and self._locks.is_held(ref.uid):
+                continue  # being prepared or undone, which may take long
             with self._locks.hold(ref.uid):
                 record = self._records.get(ref.uid)
                 if record is None:
@@ -171,7 +184,7 @@ class Engine:
                         undone.append(ref)
                     else:
                         described = self._metadata.ensure(record)
-                        if self._specs.ensure(ref.uid, self._planner.spec(record)) or described:
+                        if self._specs.ensure(ref.uid, self._spec(record)) or described:
                             rewritten.append(ref)
                 except DriverError as error:
                     unresolved.append(Unresolved(ref, str(error)))
@@ -191,7 +204,10 @@ class Engine:
             ) from error
 
     def _prepare_first(self, allocation: Allocation) -> Record:
-        record = self._planner.plan(allocation, self._records.boot_id)
+        plan = self._planner.plan(allocation, self._records.boot_id)
+        if plan.steps:
+            return self._prepare_in_steps(plan)
+        record = plan.record
         spec = self._planner.spec(record)
         self._conflicts.reserve(record.ref, record.devices)
         described = written = False
@@ -206,10 +222,35 @@ class Engine:
             raise
         return record
 
+    def _prepare_in_steps(self, plan: Plan) -> Record:
+        """The same where the node is changed: the intent is recorded first, and each change before the next."""
+        record = replace(plan.record, state=State.STARTED)
+        self._conflicts.reserve(record.ref, record.devices)
+        try:
+            self._records.write(record)
+            record = self._steps.run(record, plan.steps)
+            done = self._steps.result(record)
+            record = with_partitions(replace(record, state=State.COMPLETED), done.partitions)
+            spec = self._planner.spec(record, done)
+            self._metadata.ensure(record)
+            self._specs.ensure(record.ref.uid, spec)
+            self._records.write(record)
+        except Exception:
+            try:
+                self._undo(record.ref.uid)
+            except DriverError as error:
+                # The record says what is left. The retry, Unprepare and the next start go on from there.
+                log.warning("failed preparation is not undone yet", err=str(error))
+            raise
+        return record
+
+    def _spec(self, record: Record) -> Spec:
+        return self._planner.spec(record, self._steps.result(record))
+
     def _prepare_again(self, record: Record) -> Record:
         described = self._metadata.ensure(record)
         try:
-            spec = self._planner.spec(record)
+            spec = self._spec(record)
         except UnavailableError:
             if self._specs.read(record.ref.uid) is None:
                 raise
@@ -230,8 +271,14 @@ class Engine:
             log.warning("failed preparation left its files", err=str(error))
 
     def _undo(self, claim_uid: str) -> None:
+        record = self._records.get(claim_uid)
+        if record is not None and record.steps and record.state is not State.STARTED:
+            record = replace(record, state=State.STARTED)
+            self._records.write(record)
         self._specs.remove(claim_uid)
-        self._metadata.remove(claim_uid, self._records.get(claim_uid))
+        self._metadata.remove(claim_uid, record)
+        if record is not None:
+            self._steps.undo(record)
         self._records.remove(claim_uid)
         self._conflicts.release(claim_uid)
 

@@ -1,11 +1,11 @@
-"""One lock per claim, so that the calls for a claim come one after the other and others don't wait."""
+"""One lock per name, so that what is about one claim, or one GPU, comes one after the other and others don't wait."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class ClaimLocks:
+class Locks:
     """Locks that exist while somebody holds or awaits them."""
 
     def __init__(self) -> None:
@@ -13,20 +13,24 @@ class ClaimLocks:
         self._locks: dict[str, tuple[threading.Lock, int]] = {}
 
     @contextmanager
-    def hold(self, claim_uid: str) -> Iterator[None]:
+    def hold(self, name: str) -> Iterator[None]:
         with self._mutex:
-            lock, users = self._locks.get(claim_uid) or (threading.Lock(), 0)
-            self._locks[claim_uid] = (lock, users + 1)
+            lock, users = self._locks.get(name) or (threading.Lock(), 0)
+            self._locks[name] = (lock, users + 1)
         try:
             with lock:
                 yield
         finally:
             with self._mutex:
-                lock, users = self._locks[claim_uid]
+                lock, users = self._locks[name]
                 if users == 1:
-                    del self._locks[claim_uid]
+                    del self._locks[name]
                 else:
-                    self._locks[claim_uid] = (lock, users - 1)
+                    self._locks[name] = (lock, users - 1)
+
+    def is_held(self, name: str) -> bool:
+        """Whether somebody holds the lock right now."""
+        return name in self._locks
 
     def __len__(self) -> int:
         return len(self._locks)

@@ -84,6 +84,8 @@ def _full_name(device: RecordedDevice, request: str) -> str:
 
 
 def _device(recorded: RecordedDevice, driver_name: str) -> dict[str, Any]:
-    attributes = recorded.device.as_dict().get("attributes")
+    attributes = recorded.device.as_dict().get("attributes", {})
+    if recorded.partition is not None:  # unknown when the device was published
+        attributes = attributes | {"uuid": {"string": recorded.partition.uuid}}
     body: dict[str, Any] = {"driver": driver_name, "pool": recorded.pool, "name": recorded.name}
     return body | {"attributes": attributes} if attributes else body

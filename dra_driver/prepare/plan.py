@@ -5,6 +5,7 @@ a sentence for the Pod's event, before the engine reserves or writes.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from dra_driver.cdi.edits import EditSource
 from dra_driver.cdi.spec import CdiDevice, ContainerEdits, Spec
@@ -12,11 +13,22 @@ from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import Device, DeviceSet
 from dra_driver.errors import ClaimError, ConfigError, HardwareError, UnavailableError
 from dra_driver.inventory.model import Gpu, Inventory
+from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare.claim import Allocation, Result
 from dra_driver.prepare.config import choose_config
 from dra_driver.prepare.metadata import check_names, is_pod_claim_name
 from dra_driver.prepare.metadata_store import MetadataStore
+from dra_driver.prepare.partitions import partition_steps, resolved
 from dra_driver.prepare.record import Record, RecordedDevice, State
+from dra_driver.steps import NOTHING, Step, StepResult
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The record of a claim as it will be, and the changes to the node that come before."""
+
+    record: Record
+    steps: tuple[Step, ...] = ()
 
 
 class Planner:
@@ -31,6 +43,7 @@ class Planner:
         edits: EditSource,
         specs: SpecStore,
         metadata: MetadataStore,
+        partitions: MigDevices | None = None,
     ) -> None:
         self._pool_name = pool_name
         self._devices = devices
@@ -38,9 +51,10 @@ class Planner:
         self._edits = edits
         self._specs = specs
         self._metadata = metadata
+        self._partitions = partitions
 
-    def plan(self, allocation: Allocation, boot_id: str) -> Record:
-        """The record of the claim as it will be; ClaimError or UnavailableError where it cannot be."""
+    def plan(self, allocation: Allocation, boot_id: str) -> Plan:
+        """What is to be done for the claim; ClaimError, HardwareError or UnavailableError where it cannot be."""
         check_names(allocation)
         published = self._devices()
         found = [(result, self._find(result, published)) for result in allocation.results]
@@ -67,16 +81,26 @@ class Planner:
                 subrequests=subrequests,
             )
         name = allocation.pod_claim_name
-        return Record(
+        record = Record(
             allocation.ref,
             boot_id,
             State.COMPLETED,
             tuple(merged.values()),
             pod_claim_name=name if is_pod_claim_name(name) else None,
         )
+        return Plan(record, tuple(self._steps(record, published)))
 
-    def spec(self, record: Record) -> Spec:
-        """The CDI spec of the claim, from the hardware as it is now.
+    def _steps(self, record: Record, published: DeviceSet) -> list[Step]:
+        inventory = self._inventory()
+        steps = partition_steps(record, inventory, self._partitions) if self._partitions else []
+        if steps:  # all else that can be wrong is found before the hardware is changed
+            self._edits.now()
+            for recorded in record.devices:
+                _gpu(recorded, published, inventory)
+        return steps
+
+    def spec(self, record: Record, steps: StepResult = NOTHING) -> Spec:
+        """The CDI spec of the claim, from the hardware as it is now, with what its `steps` came to.
 
         HardwareError where a device is gone, sick, not what it was, or lacks what a container needs;
         UnavailableError where the hardware cannot be asked.
@@ -86,8 +110,8 @@ class Planner:
         devices = []
         described: set[str] = set()  # requests whose metadata comes with an earlier device
         for recorded in record.devices:
-            gpu = _gpu(recorded, published, inventory)
-            edits = now.device(recorded.device.target, gpu, admin_access=recorded.admin_access)
+            target, gpu = resolved(recorded, _gpu(recorded, published, inventory))
+            edits = now.device(target, gpu, admin_access=recorded.admin_access)
             if not edits:
                 raise HardwareError(
                     f"device {recorded.name} would give a container nothing; look at the NVIDIA driver's files "
@@ -95,6 +119,8 @@ class Planner:
                 )
             new = [request for request in recorded.requests if request not in described]
             described.update(new)
+            if recorded.name in steps.edits and not recorded.admin_access:
+                edits += steps.edits[recorded.name]
             edits += ContainerEdits(mounts=tuple(self._metadata.mount(record, request) for request in new))
             name = self._specs.device_name(record.ref.uid, recorded.name, recorded.share_id)
             devices.append(CdiDevice(name, edits))

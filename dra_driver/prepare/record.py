@@ -55,6 +55,7 @@ class RecordedDevice:
     admin_access: bool = False
     subrequests: tuple[str, ...] = ()  # "req/sub", of requests with alternatives
     partition: Partition | None = None  # the MIG device that was made for it
+    setting: Setting | None = None  # how it is shared; None: nothing was asked for
     extra: Mapping[str, Any] = field(default_factory=dict)  # fields of other versions
 
     @property
@@ -75,6 +76,8 @@ class RecordedDevice:
             body["adminAccess"] = True
         if self.subrequests:
             body["subrequests"] = list(self.subrequests)
+        if self.setting is not None:
+            body["sharing"] = {"setting": self.setting.text, "exclusive": self.setting.exclusive}
         if self.partition is not None:
             body["migDevice"] = {
                 "uuid": self.partition.uuid,

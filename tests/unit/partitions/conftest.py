@@ -10,9 +10,7 @@ from dra_driver.inventory.model import Gpu, MigProfile
 from dra_driver.inventory.profile import load_profile
 from dra_driver.inventory.simulated import SimulatedBackend
 from dra_driver.partitions.mig_device import MakeMigDevice, MigDevices
-from dra_driver.steps import OtherStep, StepResult
-
-NOTHING = StepResult()
+from dra_driver.steps import NOTHING, OtherStep
 
 
 class KilledError(BaseException):

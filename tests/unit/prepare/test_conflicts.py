@@ -6,19 +6,24 @@ from typing import Any
 
 import pytest
 
-from dra_driver.devices.model import Device, Target
+from dra_driver.devices.model import CounterConsumption, Device, Target
 from dra_driver.errors import ConflictError
 from dra_driver.prepare import ClaimRef
 from dra_driver.prepare.conflicts import Conflicts
 from dra_driver.prepare.record import RecordedDevice
+from dra_driver.quantity import Quantity
 
 GPU0, GPU1 = "gpu-0000-65-00-0", "gpu-0000-ca-00-0"
 SHARE_A, SHARE_B = "0a000000-0000-4000-8000-000000000000", "0b000000-0000-4000-8000-000000000000"
 A, B = ClaimRef("ns", "a", "uid-a"), ClaimRef("ns", "b", "uid-b")
 
 
-def recorded(name: str, kind: Any = "gpu", uuid: str = "GPU-0", **fields: Any) -> RecordedDevice:
-    return RecordedDevice(Device(name, Target(kind, uuid, "GPU-0", "0000:65:00.0")), "p", ("r",), **fields)
+def recorded(
+    name: str, kind: Any = "gpu", uuid: str = "GPU-0", slices: tuple[int, ...] = (), **fields: Any
+) -> RecordedDevice:
+    capacity = {f"memorySlice{i}": Quantity.of(1) for i in slices}
+    device = Device(name, Target(kind, uuid, "GPU-0", "0000:65:00.0"), capacity=capacity)
+    return RecordedDevice(device, "p", ("r",), **fields)
 
 
 def test_both_claims_are_named(node: Any) -> None:
@@ -52,6 +57,52 @@ def test_the_device_is_free_after_unprepare(node: Any) -> None:
     engine.unprepare(first)
 
     assert engine.prepare(node.allocate("b", {"device": GPU0}))
+
+
+def partition(name: str, start: int, size: int, **fields: Any) -> RecordedDevice:
+    """A MIG device that is made when it is prepared: a profile at a place, without a UUID."""
+    counters = {f"memory-slice-{i}": Quantity.of(1) for i in range(start, start + size)}
+    target = Target("partition", "", "GPU-0", "0000:65:00.0", size, start)
+    taken = CounterConsumption("gpu-0-counters", counters)
+    return RecordedDevice(Device(name, target, consumes=(taken,)), "p", ("r",), **fields)
+
+
+def test_partitions_stand_beside_each_other() -> None:
+    conflicts = Conflicts()
+    conflicts.reserve(A, [partition("a", 0, 4), partition("c", 6, 1)])
+    conflicts.reserve(B, [partition("b", 4, 2)])
+
+
+@pytest.mark.parametrize(
+    "held", [recorded("whole"), recorded("static", "mig", "MIG-1", slices=(3,)), partition("large", 0, 4)]
+)
+def test_a_partition_clashes_with_all_that_has_its_slices(held: RecordedDevice) -> None:
+    conflicts = Conflicts()
+    conflicts.reserve(A, [held])
+    with pytest.raises(
+        ConflictError,
+        match=f"^device small cannot be prepared: {held.name} of the same GPU is held by claim ns/a, whose Pods .* ns/b",
+    ):
+        conflicts.reserve(B, [partition("small", 3, 1)])
+    conflicts.release(A.uid)
+    conflicts.reserve(B, [partition("small", 3, 1)])
+
+
+def test_a_whole_gpu_clashes_with_a_partition_of_it() -> None:
+    conflicts = Conflicts()
+    conflicts.reserve(A, [partition("small", 3, 1)])
+    with pytest.raises(
+        ConflictError, match=r"^device whole cannot be prepared: small of the same GPU is held by"
+    ):
+        conflicts.reserve(B, [recorded("whole")])
+
+
+def test_shares_of_a_partition_go_together() -> None:
+    conflicts = Conflicts()
+    conflicts.reserve(A, [partition("small", 3, 1, share_id=SHARE_A)])
+    conflicts.reserve(B, [partition("small", 3, 1, share_id=SHARE_B)])
+    with pytest.raises(ConflictError):
+        conflicts.reserve(ClaimRef("ns", "c", "uid-c"), [partition("small", 3, 1)])
 
 
 def test_a_claim_of_the_same_name_waits_for_its_predecessor(node: Any) -> None:
