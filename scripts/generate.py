@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc_tools
 from grpc_tools import protoc
 
-from dra_driver.config import schemas
+from dra_driver.config import node_models, schemas
 from dra_driver.controller.config import ControllerConfig
 from dra_driver.devices import catalogue_pages
 from dra_driver.lint import pages as lint_pages
@@ -45,6 +45,7 @@ def generated() -> Iterator[tuple[Path, str]]:
     for name, text in schemas.render_opaque().items():
         yield Path("api") / name, text
     yield Path("api/controllerconfig.schema.json"), schemas.render(ControllerConfig)
+    yield Path("api/nodeconfig.schema.json"), schemas.render(node_models.NodeConfig)
     yield Path("docs/reference/attributes.md"), catalogue_pages.render_markdown()
     yield Path("docs/lint.md"), lint_pages.render_markdown()
     yield Path("docs/reference/flags.md"), pages.render_flags()

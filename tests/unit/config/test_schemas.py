@@ -48,3 +48,21 @@ def test_mig_devices_have_a_schema_of_their_own() -> None:
     schema = json.loads((API / "migdeviceconfig.schema.json").read_text())
 
     assert {"strategy", "mpsConfig"} == set(schema["$defs"]["MigSharing"]["properties"])
+
+
+@pytest.mark.parametrize(
+    ("gpus", "is_valid"),
+    [
+        ([{"uuid": "GPU-1", "mig": "off"}, {"pciAddress": "0000:0A:00.0", "shares": 4}, {}], True),
+        ([{"shares": "memory", "model": "NVIDIA*"}], True),
+        ([{"shares": 0}], False),
+        ([{"mig": "on"}], False),
+        ([{"pciAddress": "0a:00.0"}], False),
+        ([{"index": 0}], False),
+    ],
+)
+def test_node_configurations_are_valid_where_they_are_read(gpus: list[Any], is_valid: bool) -> None:
+    validator = jsonschema.Draft202012Validator(json.loads((API / "nodeconfig.schema.json").read_text()))
+    head = {"apiVersion": "config.dra-driver.io/v1alpha1", "kind": "NodeConfig"}
+
+    assert is_valid == validator.is_valid({**head, "gpus": gpus})
