@@ -69,20 +69,22 @@ class Matcher:
         return answer
 
     def _evaluated(self, expression: str, device: Device) -> bool | EvaluationError:
-        wanted = reads(expression) if device.readable else None
-        if wanted is None:
-            return _evaluate(expression, lambda: device.value)
         driver, raw = device.id.driver, device.raw
+        wanted = reads(expression, lists=self.lists) if device.readable else None
+        if wanted is None:
+            return self._evaluate(expression, lambda: self._value(device))
         key = expression, content(wanted, driver, raw)
         answer = self._by_content.get(key)
         if answer is None:
-            answer = _evaluate(expression, lambda: device_value(driver, projected(wanted, driver, raw)))
+            answer = self._evaluate(expression, lambda: device_value(driver, projected(wanted, driver, raw)))
             self._by_content[key] = answer
         return answer
 
+    def _value(self, device: Device) -> DeviceValue:
+        return device_value(device.id.driver, device.raw, lists=True) if self.lists else device.value
 
-def _evaluate(expression: str, value: Callable[[], DeviceValue]) -> bool | EvaluationError:
-    try:
-        return selector(expression).matches(value())
-    except EvaluationError as error:
-        return error.with_traceback(None)  # it is kept: without the frames it came through
+    def _evaluate(self, expression: str, value: Callable[[], DeviceValue]) -> bool | EvaluationError:
+        try:
+            return selector(expression, lists=self.lists).matches(value())
+        except EvaluationError as error:
+            return error.with_traceback(None)  # it is kept: without the frames it came through

@@ -40,12 +40,12 @@ class Device:
 
     @cached_property
     def value(self) -> DeviceValue:
-        """What selectors see; EvaluationError where an attribute cannot be read."""
+        """What selectors see; EvaluationError where an attribute cannot be read, or is a list."""
         return device_value(self.id.driver, self.raw)
 
     @cached_property
     def readable(self) -> bool:
-        """Whether `value` can be read."""
+        """Whether `value` can be read and has no lists."""
         return is_readable(self.raw)
 
     @cached_property

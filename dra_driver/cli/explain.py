@@ -46,37 +46,38 @@ def run(
     files: Sequence[str],
     with_cluster: bool,
     kubeconfig: Path | None,
+    lists: bool,
     output: str,
 ) -> int:
     """Explain, and print; the exit code."""
+    question = _question(kind, name, namespace)
     with collector.paused():
-        return _run(_question(kind, name, namespace), files, with_cluster, kubeconfig, output)
+        check(output)
+        diagnoses = _diagnoses(question, files, with_cluster, kubeconfig, lists=lists)
+        print(_rendered(diagnoses, output), end="")
+    return 0 if all(diagnosis.fine for diagnosis in diagnoses) else 1
 
 
-def _run(
-    question: Question, files: Sequence[str], with_cluster: bool, kubeconfig: Path | None, output: str
-) -> int:
-    check(output)
-    given = _given(files, question.namespace) if files else {}
+def _diagnoses(
+    question: Question, files: Sequence[str], with_cluster: bool, kubeconfig: Path | None, *, lists: bool
+) -> list[Diagnosis]:
+    given = _given(files, question.namespace, lists=lists) if files else {}
     if not files or with_cluster:
         if question.kind is None and not files:
             raise UsageError("say what to explain: claim NAME, pod NAME, or files with -f")
         with live.connection(kubeconfig) as client:
-            diagnoses = _live(client, question, given)
-    else:
-        objects, notes = completed(given)
-        for note in notes:
-            print(f"note: {note}", file=sys.stderr)
-        diagnoses = list(_answers(world_of(objects), question, given))
-    print(_rendered(diagnoses, output), end="")
-    return 0 if all(diagnosis.fine for diagnosis in diagnoses) else 1
+            return _live(client, question, given, lists=lists)
+    objects, notes = completed(given)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    return list(_answers(world_of(objects, lists=lists), question, given))
 
 
-def _given(files: Sequence[str], namespace: str) -> Objects:
+def _given(files: Sequence[str], namespace: str, *, lists: bool) -> Objects:
     # Reading files needs the API's schemas, which take longer to load than a cluster to answer.
     from dra_driver.cli.objects import read_objects
 
-    return sorted_out(read_objects(files), namespace)
+    return sorted_out(read_objects(files, lists=lists), namespace)
 
 
 def _question(kind: str | None, name: str | None, namespace: str) -> Question:
@@ -93,7 +94,7 @@ def _question(kind: str | None, name: str | None, namespace: str) -> Question:
     return Question(known, name, namespace)
 
 
-def _live(client: Client, question: Question, given: Objects) -> list[Diagnosis]:
+def _live(client: Client, question: Question, given: Objects, *, lists: bool) -> list[Diagnosis]:
     wanted = {
         **dict.fromkeys(live.SHARED),
         **dict.fromkeys(live.OF_NAMESPACE, question.namespace),
@@ -102,7 +103,7 @@ def _live(client: Client, question: Question, given: Objects) -> list[Diagnosis]
     objects: Objects = {resource.kind: items for resource, items in found.items()}
     if question.kind == "pod":
         objects["Event"] = live.events_about(client, "Pod", question.name, question.namespace)
-    world = world_of(merged(objects, given))
+    world = world_of(merged(objects, given), lists=lists)
     return [_with_priorities(client, world, diagnosis) for diagnosis in _answers(world, question, given)]
 
 

@@ -120,6 +120,12 @@ def explain(
     live: Annotated[
         bool, typer.Option("--live", help="With -f: as if the files were applied to the cluster.")
     ] = False,
+    list_attributes: Annotated[
+        bool,
+        typer.Option(
+            "--list-attributes", help="Attributes may be lists of values, as in clusters with that gate."
+        ),
+    ] = False,
 ) -> None:
     """Why a claim or Pod has no devices: per node, request and device, and what would change that."""
     from dra_driver.cli.explain import run
@@ -131,6 +137,7 @@ def explain(
         files=file or [],
         with_cluster=live,
         kubeconfig=kubeconfig,
+        lists=list_attributes,
         output=output,
     )
     raise typer.Exit(code)
@@ -184,6 +191,12 @@ def simulate(
     output: Annotated[str, typer.Option("--output", "-o", help="table, json or yaml.")] = "table",
     *,
     live: Annotated[bool, typer.Option("--live", help="Lay files and nodes over the cluster.")] = False,
+    list_attributes: Annotated[
+        bool,
+        typer.Option(
+            "--list-attributes", help="Attributes may be lists of values, as in clusters with that gate."
+        ),
+    ] = False,
 ) -> None:
     """Who would get which devices in which order, what stays pending and why, and what is left."""
     from dra_driver.cli.simulate import WhatIf, run
@@ -196,6 +209,7 @@ def simulate(
         kubeconfig=kubeconfig,
         what_if=WhatIf(add_nodes or (), without_claim or (), taint or (), drain or ()),
         seed=seed,
+        lists=list_attributes,
         output=output,
     )
     raise typer.Exit(code)

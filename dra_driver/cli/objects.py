@@ -6,6 +6,7 @@ meant to read (aliases that grow without bound, deep nesting, undue size) is ref
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import yaml
@@ -36,15 +37,15 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     }
 
 
-def read_objects(names: Sequence[str]) -> list[Object]:
+def read_objects(names: Sequence[str], *, lists: bool = False) -> list[Object]:
     """The objects of files, of all YAML and JSON files below directories, and of standard input for "-".
 
-    UsageError names the file and what is wrong in it.
+    `lists`: whether attributes may be lists of values. UsageError names the file and what is wrong in it.
     """
     found = []
     for source, data in read_sources(names, MAX_BYTES, stdin_name="standard input"):
         for document in _documents(data, source):
-            obj = _checked(document, source)
+            obj = _checked(document, source, lists=lists)
             if obj is not None:
                 found.append(obj)
     return found
@@ -115,14 +116,15 @@ def _items(document: Any, source: str) -> Iterator[Object]:
     yield document
 
 
-def _checked(obj: Object, source: str) -> Object | None:
+def _checked(obj: Object, source: str, *, lists: bool) -> Object | None:
     """The object as a server would hold it; None for kinds that nothing here looks at."""
     if is_convertible(obj):
         try:
             converted = convert(obj, "v1")
         except (AttributeError, TypeError):  # of no shape that could be converted: validation says where
             converted = {**obj, "apiVersion": "resource.k8s.io/v1"}
-        problems = [str(problem) for problem in validate(converted, compile_selector=compile_selector)]
+        found = validate(converted, compile_selector=partial(compile_selector, lists=lists), lists=lists)
+        problems = [str(problem) for problem in found]
         if problems:
             shown = "; ".join(" ".join(problem.split()) for problem in problems[:_SHOWN_PROBLEMS])
             more = f"; and {len(problems) - _SHOWN_PROBLEMS} more" if len(problems) > _SHOWN_PROBLEMS else ""

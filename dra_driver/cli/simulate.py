@@ -43,11 +43,12 @@ def run(
     kubeconfig: Path | None,
     what_if: WhatIf,
     seed: int | None,
+    lists: bool,
     output: str,
 ) -> int:
     """Simulate, and print; the exit code."""
     check(output)
-    given = sorted_out(_expanded(read_objects(files)), namespace)
+    given = sorted_out(_expanded(read_objects(files, lists=lists)), namespace)
     hardware = sorted_out(simulated_nodes.nodes(nodes, _names(given)) if nodes else (), namespace)
     objects = merged(given, hardware)
     if with_cluster or not objects.get("ResourceSlice"):
@@ -60,7 +61,7 @@ def run(
             print(f"note: {note}", file=sys.stderr)
     objects = _changed(objects, what_if, namespace)
     with collector.paused():
-        outcome = simulate(world_of(objects), seed=seed)
+        outcome = simulate(world_of(objects, lists=lists), seed=seed)
     print(report(outcome) if output == "table" else rendered(outcome_as_dict(outcome), output), end="")
     return 0 if outcome.complete else 1
 

@@ -7,6 +7,8 @@ from typing import Any
 import yaml
 
 from dra_driver.allocation.diagnosis import World
+from dra_driver.allocation.diagnosis.world import is_allocated
+from dra_driver.allocation.explanation import Scene
 from dra_driver.cli.workloads import WORKLOADS
 
 Object = dict[str, Any]
@@ -65,16 +67,19 @@ def completed(objects: Objects) -> tuple[Objects, list[str]]:
     return {**objects, "DeviceClass": classes, "Node": nodes}, notes
 
 
-def world_of(objects: Objects) -> World:
-    """What can be asked about, of objects by kind."""
+def world_of(objects: Objects, *, lists: bool = False) -> World:
+    """What can be asked about, of objects by kind; `lists`: whether attributes may be lists of values."""
+    held = [one for one in objects.get("ResourceClaim", ()) if is_allocated(one)]
+    slices, classes = objects.get("ResourceSlice", []), objects.get("DeviceClass", [])
     return World(
-        slices=objects.get("ResourceSlice", []),
-        classes=objects.get("DeviceClass", []),
+        slices=slices,
+        classes=classes,
         claims=objects.get("ResourceClaim", []),
         templates=objects.get("ResourceClaimTemplate", []),
         pods=objects.get("Pod", []),
         nodes=objects.get("Node", []),
         events=objects.get("Event", []),
+        known_scene=Scene.of(slices, classes, held, lists=lists),
     )
 
 

@@ -43,7 +43,7 @@ class Answers:
             return Answer(None, str(error))
         if answer is True:
             return _KEPT
-        wanted = reads(expression) if device.readable else None
+        wanted = reads(expression, lists=self._matcher.lists) if device.readable else None
         if wanted is None:
             return self._explained(expression, answer, device)
         key = expression, content(wanted, device.id.driver, device.raw)

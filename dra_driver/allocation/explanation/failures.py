@@ -33,7 +33,8 @@ def failure(
     absent = next((read for read in _absent(expression, driver, device) if read.name == error.name), None)
     if absent is None:
         example = next(
-            (entry.guard for read in sorted(reads(expression) or ()) if (entry := _known(read))), None
+            (entry.guard for read in sorted(reads(expression, lists=True) or ()) if (entry := _known(read))),
+            None,
         )
         return str(error), f"write, for example, {example}" if example else None
     text, instead = _instead(absent, driver, device)
@@ -88,7 +89,7 @@ def guard(expression: str, driver: str, device: Mapping[str, Any], evaluate: Eva
 
 
 def _absent(expression: str, driver: str, device: Mapping[str, Any]) -> list[Read]:
-    return [read for read in sorted(reads(expression) or ()) if read.find(driver, device) is None]
+    return [read for read in sorted(reads(expression, lists=True) or ()) if read.find(driver, device) is None]
 
 
 def _parenthesised(expression: str) -> str:

@@ -27,9 +27,17 @@ class Scene:
         self.answers = Answers(self.snapshot.matcher)
 
     @classmethod
-    def of(cls, slices: Iterable[Object], classes: Iterable[Object], allocated: Iterable[Object]) -> "Scene":
+    def of(
+        cls,
+        slices: Iterable[Object],
+        classes: Iterable[Object],
+        allocated: Iterable[Object],
+        *,
+        lists: bool = False,
+    ) -> "Scene":
+        """`lists` as in `Snapshot`."""
         held = list(allocated)
-        return cls(Snapshot(slices, classes, held), held)
+        return cls(Snapshot(slices, classes, held, lists=lists), held)
 
     @cached_property
     def holders(self) -> Mapping[DeviceId, tuple[Holder, ...]]:

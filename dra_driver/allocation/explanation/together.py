@@ -77,7 +77,10 @@ def _blocked(report: DeviceReport, text: str) -> DeviceReport:
 def _match(name: str, covered: list[int], reports: list[RequestReport], devices: Devices) -> Iterator[str]:
     """Mark the devices that do not have the value which most of what is wanted can have."""
     chosen = [reports[index] for index in covered if reports[index].wanted is not None]
-    by_value = [Counter(_value(devices[one.device], name) for one in report.free) for report in chosen]
+    by_value = [
+        Counter(value for one in report.free for value in _values(devices[one.device], name))
+        for report in chosen
+    ]
     values = {value for counts in by_value for value in counts}
     if not values:
         return
@@ -94,8 +97,8 @@ def _match(name: str, covered: list[int], reports: list[RequestReport], devices:
     for index in covered:
         free = {one.device for one in reports[index].free}
         found = [
-            _blocked(one, f"constraint: {name} is {seen}, not {best} as of the others")
-            if one.device in free and (seen := _value(devices[one.device], name)) != best
+            _blocked(one, f"constraint: {name} is {', '.join(seen)}, not {best} as of the others")
+            if one.device in free and best not in (seen := _values(devices[one.device], name))
             else one
             for one in reports[index].devices
         ]
@@ -108,7 +111,9 @@ def _match(name: str, covered: list[int], reports: list[RequestReport], devices:
 
 def _distinct(name: str, covered: list[int], reports: list[RequestReport], devices: Devices) -> Iterator[str]:
     chosen = [reports[index] for index in covered]
-    values = {_value(devices[one.device], name) for report in chosen for one in report.free}
+    values = {
+        value for report in chosen for one in report.free for value in _values(devices[one.device], name)
+    }
     wanted = sum(report.wanted or 0 for report in chosen)
     if values and len(values) < wanted:
         yield (
@@ -121,9 +126,12 @@ def _some(number: int) -> str:
     return f"{number} devices are"
 
 
-def _value(device: Device, name: str) -> str:
+def _values(device: Device, name: str) -> tuple[str, ...]:
+    """The values of an attribute in words: one, or those of its list."""
     found = device.attribute(name)
-    return "missing" if found is None else plain(found[1])
+    if found is None:
+        return ("missing",)
+    return tuple(map(plain, found[1] if isinstance(found[1], list) else [found[1]]))
 
 
 def _common(reports: list[RequestReport], devices: Devices) -> list[str]:

@@ -94,7 +94,7 @@ def in_unit_of(shown: str, wanted: str) -> str:
 
 def _seen(expression: str, driver: str, device: Mapping[str, Any]) -> str:
     """' (with a = 1, b missing)': what the expression read."""
-    found = [_value(read, driver, device) for read in sorted(reads(expression) or ())]
+    found = [_value(read, driver, device) for read in sorted(reads(expression, lists=True) or ())]
     return f" (with {', '.join(found)})" if found else ""
 
 

@@ -82,7 +82,7 @@ class World:
         return snapshot.allocate(claims, node={"metadata": {"name": node, "labels": labels or {}}})
 
     def explain(self, *claims: Object, nodes: Iterable[str] = ("n1",)) -> Explanation:
-        scene = Scene.of(self.slices, self.classes, self.allocated)
+        scene = Scene.of(self.slices, self.classes, self.allocated, lists=self.lists)
         return explain(scene, claims, [{"metadata": {"name": name}} for name in nodes])
 
     def reasons(self, *claims: Object, node: str = "n1") -> dict[str, list[str]]:

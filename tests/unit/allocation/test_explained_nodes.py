@@ -74,6 +74,26 @@ def test_no_value_of_an_attribute_is_shared_by_enough_devices(world: Any) -> Non
     assert ["d2", "d3", "d4"] == [one.device.device for one in report.requests[0].free]
 
 
+def test_lists_without_a_value_in_common_are_told(world: Any) -> None:
+    world.lists = True
+    world.slice(
+        *(world.device(f"gpu-{index}", nodes=nodes) for index, nodes in enumerate([[0, 1], [1], [2, 3]]))
+    )
+    constraint = {"matchAttribute": "gpu.nvidia.com/nodes"}
+    claim = world.claim(world.request(count=3), constraints=[constraint])
+
+    (note,) = _node(world, claim).notes
+    assert note == (
+        "matchAttribute gpu.nvidia.com/nodes: 3 devices are wanted with one value, and no value is shared by more"
+        " than 2 (1)"
+    )
+    assert world.reasons(claim) == {
+        "gpu-0": [],
+        "gpu-1": [],
+        "gpu-2": ["constraint: gpu.nvidia.com/nodes is 2, 3, not 1 as of the others"],
+    }
+
+
 def test_an_attribute_of_another_drivers_devices_is_answered_with_those_that_all_have(world: Any) -> None:
     numa = {"resource.kubernetes.io/numaNode": 0}
     world.device_class("gpu", "device.driver == 'gpu.nvidia.com'")

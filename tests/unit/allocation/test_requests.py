@@ -120,6 +120,22 @@ def test_a_selector_that_fails_aborts(world: Any) -> None:
         world.devices(world.claim(world.request("r", H100)))
 
 
+def test_selectors_read_lists_where_lists_are_known(world: Any) -> None:
+    world.slice(
+        world.device("gpu-0", node=1), world.device("gpu-1", node=[2, 1]), world.device("gpu-2", node=[2])
+    )
+    claim = world.claim(world.request("r", "device.attributes['gpu.nvidia.com'].node.includes(1)", count=2))
+
+    with pytest.raises(AllocationError, match="CEL compile error"):
+        world.devices(claim)
+    world.lists = True
+    assert world.devices(claim) == ["gpu-0", "gpu-1"]
+    world.take("gpu-0")
+    assert world.reasons(claim)["gpu-2"] == [
+        "selector 0 is false: device.attributes['gpu.nvidia.com'].node.includes(1) is false (with node = [2])"
+    ]
+
+
 def test_a_selector_behind_the_answer_is_not_asked(world: Any) -> None:
     world.slice(world.device("gpu-0", model="H100"), world.device("gpu-1"))
 

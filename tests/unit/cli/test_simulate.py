@@ -84,6 +84,32 @@ def test_three_pods_of_a_template_do_not_share_two_gpus(commands: Any, make: Any
     assert "allow multiple allocations" in remark["fix"]
 
 
+def test_two_pods_of_a_template_do_not_share_one_gpu(commands: Any, make: Any) -> None:
+    """awslabs/ai-on-eks#338: an example that meant to share one GPU needed two."""
+    file = commands.write(
+        make.slice("n1", make.device("gpu-0")), make.template("one"), make.deployment("d", 2, template="one")
+    )
+
+    outcome = _simulate(commands, "-f", file)
+
+    assert {"d-0": ["gpu-0"], "d-1": []} == _got(outcome)
+    assert "claim-per-pod" in _codes(outcome)
+
+
+def test_lists_match_where_they_are_known(commands: Any, make: Any) -> None:
+    """kubernetes/kubernetes#140300: three devices that share NUMA node 2, behind a pair that shares node 1."""
+    devices = [make.device(f"gpu-{index}") for index in range(1, 5)]
+    for device, values in zip(devices, [[1, 2], [1], [2], [2]], strict=True):
+        device["attributes"]["resource.kubernetes.io/numaNode"] = {"ints": values}
+    constraint = {"matchAttribute": "resource.kubernetes.io/numaNode"}
+    claim = make.claim("c", make.request(count=3), constraints=[constraint])
+    file = commands.write(make.slice("n1", *devices), claim)
+
+    assert {"c": ["gpu-1", "gpu-3", "gpu-4"]} == _got(_simulate(commands, "-f", file, "--list-attributes"))
+    ran = commands.run("simulate", "-f", file)
+    assert (2, True) == (ran.code, "exactly one value must be specified" in ran.err)
+
+
 def test_two_pods_share_one_gpu_by_naming_one_claim(commands: Any, make: Any) -> None:
     file = commands.write(
         make.slice("n1", make.device("gpu-0")),
