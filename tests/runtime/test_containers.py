@@ -172,26 +172,29 @@ def test_mig_capabilities_are_made_by_number_where_the_host_has_no_nodes(
 
     containers = [pod.start(node.prepare(f"claim-{name}", name)) for name in node.mig_devices()]
 
+    minors = _minors(node)
     for name, container in zip(node.mig_devices(), containers, strict=True):
-        minors = re.findall(rf"^gpu0/{_instance(node, name)}/.*access (\d+)$", _minors(node), re.MULTILINE)
-        own = [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors]
-        assert 2 == len(own)
+        own = [f"/dev/nvidia-caps/nvidia-cap{minors[access]}" for access in _accesses(node, name)]
         expected = node.numbers(*CONTROL, "nvidia0") | {path: known[path] for path in own}
         assert expected == nvidia_nodes(container)
         assert dict.fromkeys(own, "No such device or address") == open_nodes(container, own)
 
 
-def _minors(node: GpuNode) -> str:
-    """The driver's own list of capabilities; each GPU instance here has one compute instance."""
-    return (node.driver_root / "proc/driver/nvidia-caps/mig-minors").read_text().replace("/ci0/", "/")
+def _minors(node: GpuNode) -> dict[str, str]:
+    """The driver's own list of capabilities, of those that could exist too."""
+    listed = (node.driver_root / "proc/driver/nvidia-caps/mig-minors").read_text()
+    return dict(line.split() for line in listed.splitlines())
 
 
-def _instance(node: GpuNode, name: str) -> str:
+def _accesses(node: GpuNode, name: str) -> tuple[str, str]:
+    """What the driver calls the capabilities of a published MIG device."""
     device = node.devices.get(name)
     mig = node.gpus[0].mig
     assert device is not None
     assert mig is not None
-    return next(f"gi{m.gpu_instance}" for m in mig.devices if m.uuid == device.target.uuid)
+    (found,) = [m for m in mig.devices if m.uuid == device.target.uuid]
+    instance = f"gpu0/gi{found.gpu_instance}"
+    return f"{instance}/access", f"{instance}/ci{found.compute_instance}/access"
 
 
 def test_a_user_gets_into_the_group_that_may_open_the_nodes(node: GpuNode, pod: Pod) -> None:
