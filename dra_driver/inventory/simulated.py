@@ -8,7 +8,9 @@ another process. Nothing here touches the machine's own hardware.
 from dataclasses import replace
 from pathlib import Path
 
+import dra_driver.files
 from dra_driver.errors import UnavailableError, UsageError, one_line
+from dra_driver.files import Files
 from dra_driver.inventory.faults import Fault, Faults, faults_file, read_faults
 from dra_driver.inventory.model import Gpu, Inventory, Problem
 from dra_driver.inventory.profile import Profile
@@ -19,18 +21,25 @@ class SimulatedBackend:
     """A `Backend` for the node `node_name` of the kind `profile`.
 
     `driver_root` is where its driver root was made: faults and MIG state are kept there. Without it nothing goes
-    wrong, and how GPUs are cut is forgotten with the object. `faults` is the path of another fault file.
+    wrong, and how GPUs are cut is forgotten with the object. `faults` is the path of another fault file. MIG state is
+    written through `files`, so that a test can end the process there.
     """
 
     def __init__(
-        self, profile: Profile, node_name: str, *, driver_root: Path | None = None, faults: Path | None = None
+        self,
+        profile: Profile,
+        node_name: str,
+        *,
+        driver_root: Path | None = None,
+        faults: Path | None = None,
+        files: Files = dra_driver.files,
     ) -> None:
         self.name = f"simulated:{profile.name}"
         self._profile = profile
         self._gpus = profile.gpus_on(node_name)
         self._faults_file = faults or (None if driver_root is None else faults_file(driver_root))
         self._faults = Faults()
-        self.mig = SimulatedMig(self._gpus, self._current_faults, driver_root)
+        self.mig = SimulatedMig(self._gpus, self._current_faults, driver_root, files)
 
     def scan(self) -> Inventory:
         problems = self._read_faults()

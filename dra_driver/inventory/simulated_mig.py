@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import dra_driver.files
 from dra_driver.errors import UnavailableError
-from dra_driver.files import write_atomic
+from dra_driver.files import Files
 from dra_driver.inventory.driver_files import instances_of
 from dra_driver.inventory.driver_root import show_instances
 from dra_driver.inventory.faults import Fault, Faults, MigFault
@@ -43,10 +44,17 @@ class _State:
 class SimulatedMig:
     """`MigControl` for the GPUs of a simulated node; `faults` tells what goes wrong at the moment."""
 
-    def __init__(self, gpus: tuple[Gpu, ...], faults: Callable[[], Faults], driver_root: Path | None) -> None:
+    def __init__(
+        self,
+        gpus: tuple[Gpu, ...],
+        faults: Callable[[], Faults],
+        driver_root: Path | None,
+        files: Files = dra_driver.files,
+    ) -> None:
         self._gpus = {gpu.uuid: gpu for gpu in gpus}
         self._faults = faults
         self._root = driver_root
+        self._files = files
         self._memory: dict[str, _State] = {}
         for gpu in gpus:
             if gpu.mig is not None and self._file(gpu) is not None:
@@ -198,7 +206,7 @@ class SimulatedMig:
             self._memory[gpu.uuid] = state
             return
         try:
-            write_atomic(path, json.dumps(_as_dict(state)).encode(), sync=False)
+            self._files.write_atomic(path, json.dumps(_as_dict(state)).encode(), sync=False)
         except OSError as error:
             raise UnavailableError(f"{path} cannot be written: {error.strerror}") from error
         self._show(gpu, state)

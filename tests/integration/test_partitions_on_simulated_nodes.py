@@ -1,0 +1,448 @@
+"""MIG devices that are made when their claim is prepared: what containers get, what is left after any failure."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+import dra_driver.files
+from dra_driver.cdi.edits import DriverEdits
+from dra_driver.cdi.root import PLACEHOLDERS, Root
+from dra_driver.cdi.store import SpecStore
+from dra_driver.cdi.validate import validate
+from dra_driver.devices.gpu import gpu_device
+from dra_driver.devices.model import CounterConsumption, Device, DeviceSet, Target
+from dra_driver.errors import ConflictError, HardwareError, UnavailableError
+from dra_driver.files import Files
+from dra_driver.inventory.driver_root import make_driver_root
+from dra_driver.inventory.faults import faults_file
+from dra_driver.inventory.model import Gpu
+from dra_driver.inventory.profile import load_profile
+from dra_driver.inventory.simulated import SimulatedBackend
+from dra_driver.partitions.mig_device import KIND, MigDevices
+from dra_driver.prepare import ClaimRef, Engine, MetadataStore, RecordStore
+from dra_driver.prepare.record import State
+from dra_driver.quantity import Quantity
+
+DRIVER, POOL = "gpu.nvidia.com", "node-a/gpu"
+PROFILE = load_profile("dgx-h100")
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: no `except Exception` sees it, so no clean-up runs."""
+
+
+class KillingFiles:
+    """Lets `survive` writes and removals through, those of the simulated hardware among them, and dies at the next."""
+
+    def __init__(self, survive: int, *, after: bool) -> None:
+        self.survive = survive
+        self._after = after
+        self.done: list[str] = []  # names of what was written, "-" before what was removed
+
+    def write_atomic(self, path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+        self._do(path.name, lambda: dra_driver.files.write_atomic(path, data, mode=mode, sync=sync))
+
+    def remove(self, path: Path, *, sync: bool = True) -> bool:
+        removed: bool = self._do(f"-{path.name}", lambda: dra_driver.files.remove(path, sync=sync))
+        return removed
+
+    def _do(self, name: str, action: Callable[[], Any]) -> Any:
+        self.survive -= 1
+        if self.survive == -1 and not self._after:
+            raise Killed
+        answer = action()
+        self.done.append(name)
+        if self.survive == -1:
+            raise Killed
+        return answer
+
+
+class Node:
+    """A DGX H100 whose GPUs are cut on demand. `start` is what a new process does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.root = path, path / "root"
+        self.claims: dict[str, list[dict[str, Any]]] = {}
+        make_driver_root(PROFILE, self.root, node_name="node-a", device_nodes=False)
+        self.start()
+        self.gpus = self.backend.scan().gpus
+        self.devices = DeviceSet(tuple(device for gpu in self.gpus for device in self._devices_of(gpu)))
+
+    def start(self, files: Files = dra_driver.files) -> None:
+        self.backend = SimulatedBackend(PROFILE, "node-a", driver_root=self.root, files=files)
+        local = Root(PurePosixPath(self.root), self.root, PLACEHOLDERS)
+        partitions = MigDevices(
+            self.backend.mig, lambda: [gpu.uuid for gpu in self.backend.scan().gpus], lambda: None
+        )
+        self.records = RecordStore(self.path / "claims", boot_id="boot", files=files)
+        self.engine = Engine(
+            driver_name=DRIVER,
+            pool_name=POOL,
+            claims=self,
+            devices=lambda: self.devices,
+            inventory=self.backend.scan,
+            edits=DriverEdits(local, host=local, proc=self.root / "proc", sysfs=self.root / "sys"),
+            records=self.records,
+            specs=SpecStore(self.path / "cdi", DRIVER, files=files),
+            metadata=MetadataStore(self.path / "metadata", DRIVER, files=files),
+            partitions=partitions,
+            kinds={KIND: partitions},
+        )
+        self.engine.restore()
+
+    def _devices_of(self, gpu: Gpu) -> list[Device]:
+        assert gpu.mig is not None
+        whole, _ = gpu_device(gpu, self.backend.scan(), None)
+        devices = [whole]
+        for profile in gpu.mig.profiles:
+            for start in profile.placements:
+                name = (
+                    f"{whole.name}-mig-{profile.name.replace('.', '').replace('+', '-')}-{profile.id}-{start}"
+                )
+                slices = {f"memory-slice-{i}": Quantity.of(1) for i in range(start, start + profile.size)}
+                target = Target("partition", "", gpu.uuid, gpu.pci_address, profile.id, start)
+                taken = CounterConsumption(f"{whole.name}-counters", slices)
+                devices.append(Device(name, target, {"type": "mig"}, consumes=(taken,)))
+        return devices
+
+    def name(self, profile: str, start: int, gpu: int = 0) -> str:
+        """The device of this profile and place on a GPU."""
+        mig = self.gpus[gpu].mig
+        assert mig is not None
+        (number,) = [each.id for each in mig.profiles if each.name == profile]
+        place = (self.gpus[gpu].uuid, number, start)
+        return next(
+            d.name for d in self.devices if (d.target.gpu_uuid, d.target.profile_id, d.target.start) == place
+        )
+
+    def whole(self, gpu: int = 0) -> str:
+        return next(d.name for d in self.devices if d.target.uuid == self.gpus[gpu].uuid)
+
+    def get_claim(self, namespace: str, name: str) -> dict[str, Any]:
+        return {
+            "metadata": {"namespace": namespace, "name": name, "uid": f"uid-{name}"},
+            "status": {"allocation": {"devices": {"results": self.claims[name]}}},
+        }
+
+    def claim(self, name: str, *devices: str, **more: Any) -> ClaimRef:
+        self.claims[name] = [
+            {"request": f"r{i}", "driver": DRIVER, "pool": POOL, "device": device, **more}
+            for i, device in enumerate(devices)
+        ]
+        return ClaimRef("default", name, f"uid-{name}")
+
+    def instances(self, gpu: int = 0) -> list[tuple[int, int, int]]:
+        """Profile, start and number of compute instances of all that exists."""
+        found = self.backend.mig.instances(self.gpus[gpu].uuid)
+        return [(each.profile_id, each.placement, len(each.compute_instances)) for each in found]
+
+    def mode(self, gpu: int = 0) -> bool:
+        return self.backend.mig.mode(self.gpus[gpu].uuid)
+
+    def fail(self, text: str) -> None:
+        faults_file(self.root).write_text(text)
+
+    def works(self) -> None:
+        faults_file(self.root).unlink(missing_ok=True)
+
+    def spec(self, ref: ClaimRef) -> dict[str, Any]:
+        spec: dict[str, Any] = json.loads((self.path / f"cdi/k8s.{DRIVER}-claim_{ref.uid}.json").read_bytes())
+        return spec
+
+    def files(self) -> list[str]:
+        """All that claims have left on the node."""
+        folders = ("claims", "cdi", "metadata")
+        return sorted(
+            path.name for folder in folders for path in (self.path / folder).glob("*") if path.is_file()
+        )
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_claim_gets_its_mig_device_and_the_gpu_is_whole_again_after_it(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    (prepared,) = node.engine.prepare(ref)
+    assert (node.instances(), node.mode()) == ([(19, 3, 1)], True)
+    assert prepared.device == node.name("1g.10gb", 3)
+    node.engine.unprepare(ref)
+    assert (node.instances(), node.mode(), node.files()) == ([], False, [])
+
+
+def test_the_container_gets_the_nodes_of_its_mig_device(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    node.engine.prepare(ref)
+    spec = node.spec(ref)
+    assert validate(spec) == []
+    paths = [entry["path"] for entry in spec["devices"][0]["containerEdits"]["deviceNodes"]]
+    instance = node.backend.mig.instances(node.gpus[0].uuid)[0].id
+    minor = 3 + instance * 9
+    assert paths == ["/dev/nvidia0", *(f"/dev/nvidia-caps/nvidia-cap{minor + i}" for i in (0, 1))]
+
+
+def test_the_record_and_the_metadata_carry_the_uuid_that_was_made(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    node.engine.prepare(ref)
+    (instance,) = node.backend.mig.instances(node.gpus[0].uuid)
+    (record,) = node.records.all()
+    assert record.devices[0].partition is not None
+    assert record.devices[0].partition.uuid == instance.compute_instances[0].uuid
+    document = json.loads((node.path / f"metadata/{ref.uid}_r0.json").read_text().splitlines()[0])
+    (device,) = document["requests"][0]["devices"]
+    assert device["attributes"] == {
+        "type": {"string": "mig"},
+        "uuid": {"string": instance.compute_instances[0].uuid},
+    }
+
+
+def test_preparing_again_gives_the_same_and_changes_nothing(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    first = node.engine.prepare(ref)
+    before = node.backend.mig.instances(node.gpus[0].uuid)
+    assert node.engine.prepare(ref) == first
+    node.start()
+    assert node.engine.prepare(ref) == first
+    assert node.backend.mig.instances(node.gpus[0].uuid) == before
+
+
+def test_a_claim_of_several_gets_them_all(node: Node) -> None:
+    names = [
+        node.name("1g.10gb", 0),
+        node.name("2g.20gb", 2),
+        node.name("3g.40gb", 4),
+        node.name("7g.80gb", 0, 1),
+    ]
+    ref = node.claim("a", *names)
+    assert [each.device for each in node.engine.prepare(ref)] == names
+    assert node.instances() == [(19, 0, 1), (14, 2, 1), (9, 4, 1)]
+    assert node.instances(1) == [(0, 0, 1)]
+    assert len({entry["name"] for entry in node.spec(ref)["devices"]}) == 4
+    node.engine.unprepare(ref)
+    assert (node.instances(), node.instances(1), node.files()) == ([], [], [])
+
+
+def test_media_variants_are_made_as_asked(node: Node) -> None:
+    node.engine.prepare(node.claim("a", node.name("1g.10gb+me", 0), node.name("1g.10gb", 1)))
+    assert node.instances() == [(20, 0, 1), (19, 1, 1)]
+
+
+def test_unprepare_needs_neither_api_server_nor_published_devices(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    node.engine.prepare(ref)
+    node.claims.clear()
+    node.devices = DeviceSet()
+    node.start()
+    node.engine.unprepare(ref)
+    assert (node.instances(), node.files()) == ([], [])
+
+
+@pytest.mark.parametrize("fault", ["create-fails", "compute-instance-fails", "mode-pending", "in-use"])
+def test_a_failure_leaves_nothing_and_the_retry_works(node: Node, fault: str) -> None:
+    node.fail(f"mig: {fault}")
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    with pytest.raises((HardwareError, UnavailableError), match=r"^GPU GPU-\S+: "):
+        node.engine.prepare(ref)
+    assert (node.instances(), node.mode(), node.files()) == ([], False, [])
+    node.works()
+    node.engine.prepare(ref)
+    assert node.instances() == [(19, 3, 1)]
+
+
+def test_a_failure_of_the_second_device_takes_the_first_back(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3), node.name("1g.10gb", 3, 1))
+    node.fail(f"mig: {{{node.gpus[1].uuid}: compute-instance-fails}}")
+    with pytest.raises(HardwareError, match=node.gpus[1].uuid):
+        node.engine.prepare(ref)
+    assert (node.instances(0), node.instances(1), node.files()) == ([], [], [])
+
+
+def test_a_device_in_use_is_held_until_it_can_be_destroyed(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    node.engine.prepare(ref)
+    node.fail("mig: in-use")
+    with pytest.raises(
+        UnavailableError, match="cannot be destroyed while a process uses it; end the processes"
+    ):
+        node.engine.unprepare(ref)
+    assert [held.device.name for held in node.engine.held()] == [node.name("1g.10gb", 3)]
+    with pytest.raises(ConflictError, match="is held by claim default/a"):
+        node.engine.prepare(node.claim("b", node.name("1g.10gb", 3)))
+    node.works()
+    node.engine.unprepare(ref)
+    assert (node.instances(), node.files()) == ([], [])
+
+
+def test_a_claim_that_is_being_undone_is_not_ready_again_after_a_restart(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    node.engine.prepare(ref)
+    node.fail("mig: in-use")
+    with pytest.raises(UnavailableError):
+        node.engine.unprepare(ref)
+    node.start()
+    assert [record.state for record in node.records.all()] == [State.STARTED]
+    node.works()
+    node.engine.repair()
+    assert (node.instances(), node.files()) == ([], [])
+
+
+def test_a_device_that_was_destroyed_behind_our_back_is_made_again(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    node.engine.prepare(ref)
+    (lost,) = node.backend.mig.instances(node.gpus[0].uuid)
+    node.backend.mig.destroy_compute_instance(node.gpus[0].uuid, lost.id, 0)
+    node.backend.mig.destroy_gpu_instance(node.gpus[0].uuid, lost.id)
+    node.engine.prepare(ref)
+    (made,) = node.backend.mig.instances(node.gpus[0].uuid)
+    assert made.compute_instances[0].uuid != lost.compute_instances[0].uuid
+
+
+def test_a_whole_gpu_and_a_part_of_it_are_not_given_both(node: Node) -> None:
+    part, whole = node.claim("part", node.name("1g.10gb", 3)), node.claim("whole", node.whole())
+    node.engine.prepare(part)
+    with pytest.raises(
+        ConflictError, match=r"device gpu-\S+ cannot .* is held by claim default/part, .* default/whole"
+    ):
+        node.engine.prepare(whole)
+    node.engine.unprepare(part)
+    node.engine.prepare(whole)
+    with pytest.raises(ConflictError, match=r"is held by claim default/whole, .* default/part"):
+        node.engine.prepare(part)
+    assert (node.instances(), node.mode()) == ([], False)
+
+
+def test_a_whole_gpu_in_mig_mode_leaves_it(node: Node) -> None:
+    node.backend.mig.set_mode(node.gpus[0].uuid, enabled=True)
+    node.engine.prepare(node.claim("whole", node.whole()))
+    assert not node.mode()
+
+
+def test_a_whole_gpu_out_of_mig_mode_costs_three_files(node: Node) -> None:
+    files = KillingFiles(100, after=False)
+    node.start(files)
+    node.engine.prepare(node.claim("whole", node.whole()))
+    assert files.done == ["uid-whole_r0.json", f"k8s.{DRIVER}-claim_uid-whole.json", "uid-whole.json"]
+
+
+def test_admin_access_makes_nothing_and_sees_the_gpu(node: Node) -> None:
+    ref = node.claim("monitor", node.name("1g.10gb", 3), node.whole(1), adminAccess=True)
+    node.engine.prepare(node.claim("a", node.name("2g.20gb", 2)))
+    node.engine.prepare(ref)
+    assert node.instances() == [(14, 2, 1)]
+    first, second = node.spec(ref)["devices"]
+    assert first["containerEdits"]["deviceNodes"][0]["path"] == "/dev/nvidia0"
+    assert second["containerEdits"]["deviceNodes"][0]["path"] == "/dev/nvidia1"
+    node.engine.unprepare(ref)
+    assert node.instances() == [(14, 2, 1)]
+
+
+def test_shares_of_one_partition_are_one_mig_device(node: Node) -> None:
+    name = node.name("1g.10gb", 3)
+    first = node.claim("a", name, shareID="0a000000-0000-4000-8000-000000000000")
+    second = node.claim("b", name, shareID="0b000000-0000-4000-8000-000000000000")
+    node.engine.prepare(first)
+    node.engine.prepare(second)
+    node.engine.unprepare(first)
+    assert node.instances() == [(19, 3, 1)]
+    node.engine.unprepare(second)
+    assert node.instances() == []
+
+
+def test_somebody_s_instance_stays(node: Node) -> None:
+    mig, gpu = node.backend.mig, node.gpus[0].uuid
+    mig.set_mode(gpu, enabled=True)
+    mig.create_compute_instance(gpu, mig.create_gpu_instance(gpu, 9, 0))
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    with pytest.raises(HardwareError, match="has its memory slices and is of no claim"):
+        node.engine.prepare(ref)
+    node.start()
+    node.engine.prepare(node.claim("b", node.name("1g.10gb", 4)))
+    node.engine.unprepare(ref)
+    assert node.instances() == [(9, 0, 1), (19, 4, 1)]
+
+
+def test_an_empty_gpu_instance_without_a_claim_is_gone_after_a_start(node: Node) -> None:
+    mig, gpu = node.backend.mig, node.gpus[0].uuid
+    mig.set_mode(gpu, enabled=True)
+    mig.create_gpu_instance(gpu, 9, 0)
+    node.start()
+    assert node.instances() == []
+
+
+def test_many_claims_at_once_are_cut_from_several_gpus(node: Node) -> None:
+    refs = [
+        node.claim(f"c{gpu}-{start}", node.name("1g.10gb", start, gpu))
+        for gpu in range(8)
+        for start in range(7)
+    ]
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(node.engine.prepare, refs))
+        assert [node.instances(gpu) for gpu in range(8)] == [[(19, start, 1) for start in range(7)]] * 8
+        list(pool.map(node.engine.unprepare, refs))
+    assert [node.instances(gpu) for gpu in range(8)] == [[]] * 8
+    assert ([node.mode(gpu) for gpu in range(8)], node.files()) == ([False] * 8, [])
+
+
+STEPS = [
+    "record", "intent", "mode", "gpu-instance", "record", "compute-instance", "record", "metadata", "spec", "record",
+]  # fmt: skip
+UNDO = ["record", "-spec", "-metadata", "compute-instance", "gpu-instance", "mode", "record", "-record"]
+
+
+def test_the_steps_of_a_prepare_and_an_unprepare_are_these(node: Node) -> None:
+    """What the two tests below go through."""
+    files = KillingFiles(100, after=False)
+    node.start(files)
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    node.engine.prepare(ref)
+    gpu, record, spec = f"{node.gpus[0].uuid}.json", "uid-a.json", f"k8s.{DRIVER}-claim_uid-a.json"
+    assert files.done == [record, record, gpu, gpu, record, gpu, record, "uid-a_r0.json", spec, record]
+    assert len(files.done) == len(STEPS)
+    files.done.clear()
+    node.engine.unprepare(ref)
+    assert files.done == [record, f"-{spec}", "-uid-a_r0.json", gpu, gpu, gpu, record, f"-{record}"]
+    assert len(files.done) == len(UNDO)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("survive", range(len(STEPS)), ids=lambda i: f"{i}-{STEPS[i]}")
+def test_killed_anywhere_in_prepare_the_next_start_leaves_all_or_nothing(
+    node: Node, survive: int, after: bool
+) -> None:
+    node.engine.prepare(node.claim("bystander", node.name("1g.10gb", 0, 1)))
+    bystander = node.files()
+    node.start(KillingFiles(survive, after=after))
+    ref = node.claim("a", node.name("2g.20gb", 2))
+    with pytest.raises(Killed):
+        node.engine.prepare(ref)
+
+    node.start()
+    done = (survive, after) == (len(STEPS) - 1, True)
+    assert (node.instances(), node.mode()) == (([(14, 2, 1)], True) if done else ([], False))
+    assert (node.files() == bystander) == (not done)
+    node.engine.prepare(ref)
+    assert node.instances() == [(14, 2, 1)]
+    node.engine.unprepare(ref)
+    assert (node.instances(), node.mode(), node.files()) == ([], False, bystander)
+    assert node.instances(1) == [(19, 0, 1)]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("survive", range(len(UNDO)), ids=lambda i: f"{i}-{UNDO[i]}")
+def test_killed_anywhere_in_unprepare_the_next_start_goes_on(node: Node, survive: int, after: bool) -> None:
+    ref = node.claim("a", node.name("2g.20gb", 2))
+    node.engine.prepare(ref)
+    node.start(KillingFiles(survive, after=after))
+    with pytest.raises(Killed):
+        node.engine.unprepare(ref)
+
+    node.start()
+    untouched = (survive, after) == (0, False)
+    assert (node.instances(), node.mode()) == (([(14, 2, 1)], True) if untouched else ([], False))
+    node.engine.unprepare(ref)
+    assert (node.instances(), node.mode(), node.files()) == ([], False, [])
