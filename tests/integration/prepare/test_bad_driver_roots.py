@@ -11,7 +11,7 @@ import pytest
 
 from dra_driver.errors import HardwareError
 from dra_driver.inventory.fake_elf import loader_cache, shared_library
-from tests.integration.prepare.conftest import Host
+from tests.integration.prepare.conftest import Host, discard
 
 _NOBODY = 65534
 _PLACE = "under /run/nvidia/driver on the node"
@@ -146,7 +146,7 @@ def test_is_refused_in_one_sentence_and_works_once_it_is_mended(
     assert REFUSED[spoil] in str(raised.value)
     assert "\n" not in str(raised.value)
     assert ([], before) == (host.written(), host.rest())
-    host.root.unlink() if host.root.is_symlink() or host.root.is_file() else shutil.rmtree(host.root, True)
+    discard(host.root)
     whole.rename(host.root)
     (host.path / "sys/module/nvidia/version").write_text(version)
     host.prepare(engine)
