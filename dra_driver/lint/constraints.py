@@ -129,8 +129,8 @@ def _lacks(context: Context, wish: Wish, name: Name) -> bool:
     members = context.candidates(wish.device_class)
     domain = name[1]
     if not members:
-        # A class that is not known: its devices hardly have an attribute of another driver's own domain.
-        return domain == DRIVER_NAME and wish.device_class not in context.classes and _is_foreign(wish)
+        # Devices that are not known hardly have an attribute of another driver's own domain.
+        return domain == DRIVER_NAME and _is_foreign(context, wish)
     if any(name in device.values for device in members):
         return False
     found = catalogue.entry(name)
@@ -140,8 +140,13 @@ def _lacks(context: Context, wish: Wish, name: Name) -> bool:
     return not types & set(found.devices)
 
 
-def _is_foreign(wish: Wish) -> bool:
-    """Whether the class is hardly one of our driver's, by its name."""
+def _is_foreign(context: Context, wish: Wish) -> bool:
+    """Whether the class is hardly one of our driver's, by its name, and its selectors where it is known."""
+    known = context.classes.get(wish.device_class)
+    if known is not None and (
+        not known.selectors or any(DRIVER_NAME in text.text for text in known.selectors)
+    ):
+        return False
     return bool(wish.device_class) and not any(word in wish.device_class for word in ("nvidia", "gpu", "mig"))
 
 

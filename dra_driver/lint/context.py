@@ -49,7 +49,9 @@ class Context:
         self.pods = tuple(pods for m in self.manifests if (pods := pods_of(m)) is not None)
         given = [found for m in self.manifests if (found := class_of(m)) is not None]
         around = surroundings or Surroundings()
-        self.source = "files" if surroundings is None else "cluster"  # where what is known comes from
+        self.has_all_claims = around.has_claims
+        self.has_all_classes = surroundings is not None
+        self.source = "files have" if surroundings is None else "cluster has"  # what is known
         self.given_classes = {**around.classes, **{found.name: found for found in given}}
         self.classes = {**own_classes(), **self.given_classes}
         slices = [m for m in self.manifests if m.kind == "ResourceSlice" and m.is_resource]

@@ -79,15 +79,14 @@ def _check_classes(context: Context, claim: Claim) -> Iterator[Finding]:
         if name in _UNSUPPORTED:
             message = f"the class {name} is the official driver's; this driver has no such devices"
             yield context.finding(UNKNOWN_CLASS, claim.manifest, path, message)
-        elif context.given_classes or context.source == "cluster":
+        elif context.given_classes or context.has_all_classes:
             own = name in context.classes
             near = get_close_matches(name, list(context.given_classes), 1)
             fix = f"did you mean {near[0]}?" if near else None
             if own:
                 fix = "apply deploy/deviceclasses.yaml, which comes with the driver"
             there = ", ".join(sorted(context.given_classes)) or "none"
-            has = "has" if context.source == "cluster" else "have"
-            message = f"there is no DeviceClass {name}; the {context.source} {has} {there}"
+            message = f"there is no DeviceClass {name}; the {context.source} {there}"
             yield context.finding(UNKNOWN_CLASS, claim.manifest, path, message, fix=fix)
         elif name not in context.classes and (near := get_close_matches(name, list(context.classes), 1, 0.8)):
             message = f"there is no DeviceClass {name} that comes with the driver"
@@ -144,9 +143,9 @@ def _check_claim(context: Context, pods: Pods, entry: PodClaim) -> Iterator[Find
         fix = f"did you mean {near[0]}?"
     elif any(c.manifest.name == name and c.is_template != bool(entry.template) for c in context.claims):
         other = "resourceClaimName" if entry.template else "resourceClaimTemplateName"
-        fix = f"the files have another kind of this name: write {other}"
+        fix = f"the {context.source} another kind of this name: write {other}"
     severity: Severity | None = None
-    if not same_kind and fix is None:
+    if not same_kind and fix is None and not context.has_all_claims:
         severity, message = "info", f"{kind} {name} is not in the files; it must be in namespace {namespace}"
     yield context.finding(MISSING_CLAIM, pods.manifest, path, message, fix=fix, severity=severity)
 

@@ -7,6 +7,7 @@ is each device's own is unknown of a kind, as it is of a model.
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,14 +23,19 @@ _OWN |= {f"{DRIVER_NAME}/{name}" for name in _OWN} | {
 }
 
 _Kind = tuple[str, str]  # driver, and all that is not each device's own
+Kinds = tuple[_Kind, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """A cluster, as far as rules ask about it."""
+    """A cluster, as far as rules ask about it.
+
+    `has_claims`: the claims and templates that Pods name are given along where they exist, so others do not.
+    """
 
     devices: tuple[KnownDevice, ...] = ()
     classes: Mapping[str, DeviceClass] = field(default_factory=dict)
+    has_claims: bool = False
 
 
 class Census:
@@ -37,46 +43,47 @@ class Census:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._slices: dict[str, list[_Kind]] = {}  # the kind of each device of a slice
-        self._kinds: dict[_Kind, KnownDevice] = {}  # with their counts
+        self._slices: dict[str, Kinds] = {}
+        self._counts: Counter[_Kind] = Counter()
+        self._known: dict[
+            _Kind, tuple[_Kind, KnownDevice]
+        ] = {}  # each kind once, however many slices have it
 
-    def put(self, name: str, spec: Mapping[str, Any]) -> None:
-        """A slice, in v1, as it is now. Devices with values that are none are not counted."""
-        driver = str(spec.get("driver"))
-        pool = (spec.get("pool") or {}).get("name")
+    def kinds(self, spec: Mapping[str, Any]) -> Kinds:
+        """The kind of each device of a slice of v1; devices with values that are none are left out."""
+        driver, pool = str(spec.get("driver")), (spec.get("pool") or {}).get("name")
+        found = []
+        for body in spec.get("devices") or ():
+            kind = _kind(driver, body)
+            with self._lock:
+                known = self._known.get(kind)
+            if known is None:
+                device = known_device(f"{body.get('name')} of pool {pool}", driver, body)
+                if device is None:
+                    continue
+                known = kind, replace(device, varying=_own(device))
+                with self._lock:
+                    self._known[kind] = known
+            found.append(known[0])
+        return tuple(found)
+
+    def put(self, name: str, kinds: Kinds) -> None:
+        """A slice as it is now."""
         with self._lock:
-            self._remove(name)
-            kinds = self._slices[name] = []
-            for body in spec.get("devices") or ():
-                kind = _kind(driver, body)
-                if kind not in self._kinds:
-                    device = known_device(f"{body.get('name')} of pool {pool}", driver, body)
-                    if device is None:
-                        continue
-                    self._kinds[kind] = replace(device, varying=_own(device), count=0)
-                kinds.append(kind)
-                self._count(kind, 1)
+            before, self._slices[name] = self._slices.get(name, ()), kinds
+            self._counts.update(kinds)
+            self._counts.subtract(before)
 
     def remove(self, name: str) -> None:
         """A slice that is no more."""
         with self._lock:
-            self._remove(name)
+            self._counts.subtract(self._slices.pop(name, ()))
 
     def devices(self) -> tuple[KnownDevice, ...]:
         """One device of each kind, with how many there are."""
         with self._lock:
-            return tuple(self._kinds.values())
-
-    def _remove(self, name: str) -> None:
-        for kind in self._slices.pop(name, ()):
-            self._count(kind, -1)
-
-    def _count(self, kind: _Kind, more: int) -> None:
-        known = self._kinds[kind]
-        if known.count + more:
-            self._kinds[kind] = replace(known, count=known.count + more)
-        else:
-            del self._kinds[kind]
+            counted = [(self._known[kind][1], count) for kind, count in self._counts.items() if count]
+        return tuple(replace(device, count=count) for device, count in counted)
 
 
 def _kind(driver: str, body: Mapping[str, Any]) -> _Kind:

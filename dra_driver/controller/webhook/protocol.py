@@ -92,16 +92,8 @@ def encode(uid: str, verdict: Verdict) -> bytes:
         told = "; ".join(
             f"{cause.path}: {cause.message}" if cause.path else cause.message for cause in verdict.causes
         )
-        causes = [
-            {"reason": "FieldValueInvalid", "field": cause.path, "message": _cut(cause.message, _MAX_MESSAGE)}
-            for cause in verdict.causes
-        ]
-        response["status"] = {
-            "code": 422,
-            "reason": "Invalid",
-            "message": _cut(told, _MAX_MESSAGE),
-            "details": {"causes": causes},
-        }
+        # No details: kubectl would print those alone, and not who says so.
+        response["status"] = {"code": 422, "reason": "Invalid", "message": _cut(told, _MAX_MESSAGE)}
     if verdict.warnings:
         shown = [_cut(warning, _MAX_WARNING) for warning in verdict.warnings[:_MAX_WARNINGS]]
         if more := len(verdict.warnings) - _MAX_WARNINGS:
