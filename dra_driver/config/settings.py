@@ -4,7 +4,7 @@ Nothing here needs pydantic, which only the decoding of settings loads (`models`
 pays for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -63,6 +63,26 @@ class MigDeviceConfig:
 
 
 Config = GpuConfig | MigDeviceConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is in force for a device of a claim, as far as other claims have to know."""
+
+    text: str  # equal for equal settings, and for people to read
+    exclusive: bool  # no container may use the device otherwise, not even one that asks for nothing
+
+    def agrees_with(self, other: "Setting | None") -> bool:
+        """Whether both can be in force for one device; None asks for nothing."""
+        return not self.exclusive if other is None else self == other
+
+
+def setting_of(sharing: Sharing, devices: Sequence[str]) -> Setting:
+    """The setting for `devices`, by name, which one MPS daemon serves."""
+    text = describe(sharing)
+    if isinstance(sharing, Mps) and len(devices) > 1:
+        text += f" of {' and '.join(sorted(devices))} together"
+    return Setting(text, isinstance(sharing, Mps))
 
 
 def describe(sharing: Sharing | None) -> str:

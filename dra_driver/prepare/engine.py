@@ -41,6 +41,7 @@ from dra_driver.prepare.record import PreparedDevice, Record, State
 from dra_driver.prepare.records import RecordStore
 from dra_driver.prepare.restore import RestoreReport, Unresolved
 from dra_driver.prepare.steps import StepRunner
+from dra_driver.sharing.sharing import NodeSharing
 from dra_driver.steps import StepKind
 
 log = structlog.get_logger(__name__)
@@ -65,6 +66,7 @@ class Engine:
         specs: SpecStore,
         metadata: MetadataStore,
         partitions: MigDevices | None = None,
+        sharing: NodeSharing | None = None,
         kinds: Mapping[str, StepKind] = {},
     ) -> None:
         self._driver_name = driver_name
@@ -80,8 +82,9 @@ class Engine:
             specs=specs,
             metadata=metadata,
             partitions=partitions,
+            sharing=sharing,
         )
-        self._steps = StepRunner(kinds, records)
+        self._steps = StepRunner({**kinds, **(sharing.kinds if sharing else {})}, records)
         self._conflicts = Conflicts()
         self._locks = Locks()
         self._dropped: tuple[Record, ...] | None = None  # None: nothing was read yet
@@ -142,7 +145,8 @@ class Engine:
         if self._dropped is None:
             self.load()
         report = self.repair()
-        self._steps.restore()
+        if not self._records.damaged():  # else what looks like nobody's may be of a claim that still runs
+            self._steps.restore()
         known = {record.ref.uid for record in self._records.all()}
         known.update(damaged.claim_uid for damaged in self._records.damaged())
         orphans = [uid for uid in self._specs.claims() if uid not in known]

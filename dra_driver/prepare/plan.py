@@ -5,13 +5,13 @@ a sentence for the Pod's event, before the engine reserves or writes.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dra_driver.cdi.edits import EditSource
 from dra_driver.cdi.spec import CdiDevice, ContainerEdits, Spec
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import Device, DeviceSet
-from dra_driver.errors import ClaimError, ConfigError, HardwareError, UnavailableError
+from dra_driver.errors import ClaimError, HardwareError, UnavailableError
 from dra_driver.inventory.model import Gpu, Inventory
 from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare.claim import Allocation, Result
@@ -20,6 +20,9 @@ from dra_driver.prepare.metadata import check_names, is_pod_claim_name
 from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.partitions import partition_steps, resolved
 from dra_driver.prepare.record import Record, RecordedDevice, State
+from dra_driver.prepare.sharing import settings, sharing_groups
+from dra_driver.sharing.group import Group
+from dra_driver.sharing.sharing import NodeSharing
 from dra_driver.steps import NOTHING, Step, StepResult
 
 
@@ -44,6 +47,7 @@ class Planner:
         specs: SpecStore,
         metadata: MetadataStore,
         partitions: MigDevices | None = None,
+        sharing: NodeSharing | None = None,
     ) -> None:
         self._pool_name = pool_name
         self._devices = devices
@@ -52,15 +56,15 @@ class Planner:
         self._specs = specs
         self._metadata = metadata
         self._partitions = partitions
+        self._sharing = sharing
 
     def plan(self, allocation: Allocation, boot_id: str) -> Plan:
         """What is to be done for the claim; ClaimError, HardwareError or UnavailableError where it cannot be."""
         check_names(allocation)
         published = self._devices()
         found = [(result, self._find(result, published)) for result in allocation.results]
-        for chosen in choose_config(allocation, found):
-            if chosen is not None and chosen.config.sharing is not None:
-                raise ConfigError(f"{chosen.entry.path}.sharing: it is not applied yet; leave it out")
+        groups = sharing_groups(allocation.ref, found, choose_config(allocation, found))
+        setting = settings(groups)
         merged: dict[tuple[str, str | None], RecordedDevice] = {}
         for result, device in found:
             key = (device.name, result.share_id)
@@ -80,6 +84,10 @@ class Planner:
                 admin_access=result.admin_access and (known is None or known.admin_access),
                 subrequests=subrequests,
             )
+        merged = {
+            key: recorded if recorded.admin_access else replace(recorded, setting=setting.get(recorded.name))
+            for key, recorded in merged.items()
+        }
         name = allocation.pod_claim_name
         record = Record(
             allocation.ref,
@@ -88,11 +96,16 @@ class Planner:
             tuple(merged.values()),
             pod_claim_name=name if is_pod_claim_name(name) else None,
         )
-        return Plan(record, tuple(self._steps(record, published)))
+        return Plan(record, tuple(self._steps(record, groups, published)))
 
-    def _steps(self, record: Record, published: DeviceSet) -> list[Step]:
+    def _steps(self, record: Record, groups: tuple[Group, ...], published: DeviceSet) -> list[Step]:
         inventory = self._inventory()
         steps = partition_steps(record, inventory, self._partitions) if self._partitions else []
+        if groups and self._sharing is None:
+            raise ClaimError(
+                f"{groups[0].path}.sharing: this node has nothing that could do it; leave it out"
+            )
+        steps += self._sharing.steps(groups) if self._sharing else []
         if steps:  # all else that can be wrong is found before the hardware is changed
             self._edits.now()
             for recorded in record.devices:

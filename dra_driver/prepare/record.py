@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from dra_driver.config.settings import Setting
 from dra_driver.devices.model import Device, device_from_dict, target_from_dict
 from dra_driver.errors import RecordError
 from dra_driver.prepare.claim import ClaimRef
@@ -194,8 +195,13 @@ def _device_from_dict(body: dict[str, Any]) -> RecordedDevice:
         admin_access=bool(fields.pop("adminAccess", False)),
         subrequests=tuple(str(name) for name in fields.pop("subrequests", ())),
         partition=_partition_from_dict(fields.pop("migDevice", None)),
+        setting=_setting_from_dict(fields.pop("sharing", None)),
         extra=fields,
     )
+
+
+def _setting_from_dict(body: dict[str, Any] | None) -> Setting | None:
+    return None if body is None else Setting(str(body["setting"]), bool(body["exclusive"]))
 
 
 def _partition_from_dict(body: dict[str, Any] | None) -> Partition | None:

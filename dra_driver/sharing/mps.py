@@ -63,6 +63,8 @@ class MpsDaemon:
         limits = client_limits(spec.devices, consumed)
         save({"name": spec.name, "modes": before, "devices": uuids, "limits": limits})
         set_modes(self.smi, before, EXCLUSIVE_MODE)
+        if not any(other.state["name"] == spec.name for other in others):
+            self.supervisor.stop(spec.name)  # of a claim whose record was lost, with other limits perhaps
         self.supervisor.start(spec, self.programs.root, simulated=self.programs.simulated)
 
     def uuids(self, done: StepResult) -> dict[str, str]:
