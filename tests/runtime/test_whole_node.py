@@ -15,9 +15,12 @@ from tests.integration.node.conftest import Node
 from tests.runtime.containerd import Containerd
 from tests.runtime.cri import Pod
 from tests.runtime.test_containers import nvidia_nodes
+from tests.runtime.test_hooks import HookProgram
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
+_HOOK = "/simulated/nvidia-cdi-hook"  # below the driver root, in the directory that is the user's
+_FLAGS = ("--rescan-seconds=0.2", f"--nvidia-cdi-hook-path={_HOOK}")
 _GPU_CLASS = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "DeviceClass",
@@ -33,7 +36,7 @@ def cluster_node(containerd: Containerd) -> Iterator[Node]:
     try:
         with Cluster(directory) as cluster:
             cluster.client.create(DEVICE_CLASSES, _GPU_CLASS)
-            added = cluster.add_node("node-a", "l40s", "--rescan-seconds=0.2", cdi_dir=containerd.cdi_dir)
+            added = cluster.add_node("node-a", "l40s", *_FLAGS, cdi_dir=containerd.cdi_dir)
             node = Node(cluster, added)
             node.published(4)
             yield node
@@ -84,3 +87,13 @@ def test_a_pod_starts_once_what_was_missing_on_the_node_is_there(cluster_node: N
 
     view = cluster_node.running("a")
     assert "/dev/nvidiactl" in nvidia_nodes(pod.start(view.cdi_ids))
+
+
+def test_the_hook_program_of_the_flag_is_run_for_the_containers(cluster_node: Node, pod: Pod) -> None:
+    program = HookProgram(Path(f"{cluster_node.plugin_dir}/driver-root{_HOOK}").parent)
+    cluster_node.run_pod("a")
+
+    container = pod.start(cluster_node.running("a").cdi_ids)
+
+    assert "libcuda.so.1\n" == container.run("readlink /usr/lib/x86_64-linux-gnu/libcuda.so")
+    assert "create-symlinks" in {command for command, *_ in program.calls()}
