@@ -34,6 +34,10 @@ _TEGRA = (
 )
 
 
+_KEPT = 256  # more than a node has devices
+_Key = tuple[Target, bool]  # a device, and whether it is for a claim with admin access
+
+
 class NodeEdits(Protocol):
     """Container edits on the node as it was at one moment, for the devices of a claim."""
 
@@ -53,6 +57,7 @@ class NodeEdits(Protocol):
     def device(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
         """What this device alone needs; `gpu` is its physical GPU as last scanned.
 
+        The same object as long as it is the same, as for `common`.
         With `admin_access` the claim is for monitoring, and gets the NVSwitches too. HardwareError where something
         the container needs is missing on the node.
         """
@@ -73,7 +78,7 @@ class DriverEdits:
     Its device nodes are under the same root if that has a `dev` directory (a driver container), else under
     `host` (a driver installed into /usr/local or the like). `proc` and `sysfs` are where the plugin sees the host's
     /proc and /sys, `hook_path` is where the host has nvidia-cdi-hook, if not in its usual places. A look at all this is
-    taken for true for `fresh_seconds`; a GPU's own nodes are looked at for each claim.
+    taken for true for `fresh_seconds`, unless it missed something.
     """
 
     def __init__(
@@ -94,6 +99,7 @@ class DriverEdits:
             self._look_now, fresh_seconds=fresh_seconds, lasts=lambda edits: edits.whole
         )
         self._common: tuple[ContainerEdits, ContainerEdits, ContainerEdits] | None = None
+        self._devices: dict[_Key, ContainerEdits] = {}  # as last seen
         self._said_unproven = False
 
     def now(self) -> NodeEdits:
@@ -116,7 +122,7 @@ class DriverEdits:
                 raise HardwareError(_TEGRA) from error
             raise
         common = self._with_nodes(nodes.control, files.edits)
-        return _InstalledDriver(nodes, common, files.hook, self._host)
+        return _InstalledDriver(nodes, common, files.hook, self._host, self._devices)
 
     def _with_nodes(self, nodes: ContainerEdits, files: ContainerEdits) -> ContainerEdits:
         known = self._common
@@ -129,15 +135,38 @@ class _InstalledDriver:
     """`NodeEdits` of a driver with a node for each GPU."""
 
     def __init__(
-        self, nodes: DeviceNodes, common: ContainerEdits, hook: HookProgram | None, host: Root
+        self,
+        nodes: DeviceNodes,
+        common: ContainerEdits,
+        hook: HookProgram | None,
+        host: Root,
+        devices: dict[_Key, ContainerEdits],
     ) -> None:
+        """`devices` outlives this look, so that equal edits stay one object."""
         self._nodes = nodes
         self._hook = hook
         self._host = host
+        self._devices = devices
+        self._looked: dict[_Key, tuple[Gpu, ContainerEdits]] = {}
         self.common = common
         self.whole = nodes.whole
 
     def device(self, target: Target, gpu: Gpu, *, admin_access: bool = False) -> ContainerEdits:
+        key = target, admin_access
+        looked = self._looked.get(key)
+        if looked is not None and looked[0] is gpu:
+            return looked[1]
+        edits = self._device(target, gpu, admin_access=admin_access)
+        known = self._devices.get(key)
+        if known == edits:
+            edits = known
+        if len(self._devices) >= _KEPT:
+            self._devices.clear()
+        self._devices[key] = edits
+        self._looked[key] = gpu, edits
+        return edits
+
+    def _device(self, target: Target, gpu: Gpu, *, admin_access: bool) -> ContainerEdits:
         if gpu.minor is None:
             raise HardwareError(self._without_minor(gpu))
         parts = [self._nodes.gpu(gpu, gpu.minor)]

@@ -7,36 +7,42 @@ files of others are read once, and again when they change.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from dra_driver.cdi.names import is_device
 from dra_driver.cdi.registry import is_spec_name, read_spec
 from dra_driver.cdi.shared import Shared
 from dra_driver.cdi.spec import CdiDevice, ContainerEdits, Spec
 from dra_driver.cdi.validate import validate
 from dra_driver.errors import ConflictError, HardwareError
 
+_KEPT = 256  # more than a node has devices
 _ANY_DEVICE = CdiDevice("any", ContainerEdits(env=("ANY=device",)))
 
 
 class SpecProof:
     """The proof for specs in `directory`, where files that start with `prefix` are ours."""
 
-    def __init__(self, directory: Path, prefix: str) -> None:
+    def __init__(self, directory: Path, prefix: str, fresh_seconds: float = 0.0) -> None:
         self._directory = directory
         self._prefix = prefix
-        self._valid: ContainerEdits | None = None  # the common edits that were found valid last
+        self._valid: dict[
+            int, ContainerEdits
+        ] = {}  # edits that claims share and that were found valid, by id
         self._others: Mapping[str, tuple[tuple[int, ...], frozenset[str]]] = {}  # name -> state, devices
-        self._taken = Shared(self._devices_of_others)
+        self._taken = Shared(self._devices_of_others, fresh_seconds=fresh_seconds)
 
     def check(self, claim_uid: str, spec: Spec) -> None:
         """HardwareError where a runtime would refuse the spec, ConflictError where another file has its devices."""
-        common = spec.edits
-        if common is not self._valid:
-            self._check_valid(claim_uid, replace(spec, devices=(_ANY_DEVICE,)))
-            self._valid = common
-        self._check_valid(claim_uid, replace(spec, edits=ContainerEdits()))
+        self._check_shared(claim_uid, spec.edits, lambda: replace(spec, devices=(_ANY_DEVICE,)))
+        for device in spec.devices:
+            self._check_shared(claim_uid, device.edits, partial(_alone, spec, device))
+        if not _is_plain(spec.devices):
+            own = tuple(replace(device, edits=_ANY_DEVICE.edits) for device in spec.devices)
+            self._check_valid(claim_uid, Spec(spec.kind, own))
         taken = self._taken.get()
         for device in spec.devices:
             name = f"{spec.kind}={device.name}"
@@ -45,6 +51,15 @@ class SpecProof:
                     f"the CDI device {name} of claim {claim_uid} stands in {self._directory / taken[name]} too, so that "
                     "container runtimes take neither; remove that file from the node"
                 )
+
+    def _check_shared(self, claim_uid: str, edits: ContainerEdits, spec: Callable[[], Spec]) -> None:
+        """Check a spec in which `edits` are all that matters, unless that was done before."""
+        if self._valid.get(id(edits)) is edits:
+            return
+        self._check_valid(claim_uid, spec())
+        if len(self._valid) >= _KEPT:
+            self._valid.clear()
+        self._valid[id(edits)] = edits
 
     @staticmethod
     def _check_valid(claim_uid: str, spec: Spec) -> None:
@@ -82,3 +97,19 @@ class SpecProof:
         except (OSError, ValueError):
             return (), frozenset()  # runtimes skip it too
         return state, frozenset(f"{spec['kind']}={device['name']}" for device in spec["devices"])
+
+
+def _alone(spec: Spec, device: CdiDevice) -> Spec:
+    """A spec with nothing in it but what this device shares."""
+    return Spec(spec.kind, (replace(device, own=ContainerEdits()),))
+
+
+def _is_plain(devices: tuple[CdiDevice, ...]) -> bool:
+    """Whether what these devices do not share is names and mounts, and so plain that no parse is needed to see it valid."""
+    return len({device.name for device in devices}) == len(devices) and all(
+        is_device(device.name)
+        and not device.annotations
+        and device.own == ContainerEdits(mounts=device.own.mounts)
+        and all(mount.host_path and mount.container_path for mount in device.own.mounts)
+        for device in devices
+    )

@@ -9,8 +9,8 @@ JSON rather than YAML: both are legal, JSON needs no dependency and is ten times
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
 
@@ -121,29 +121,55 @@ class ContainerEdits:
         """The edits as JSON, made once: those that all claims share are a hundred mounts."""
         if self._encoded is None:
             body = self.as_dict()
-            version = minimum_version({"containerEdits": body})
-            object.__setattr__(self, "_encoded", _Encoded(_to_json(body), version))
+            lists = {name: _to_json(value) for name, value in body.items()}
+            encoded = _Encoded(lists, minimum_version({"containerEdits": body}))
+            object.__setattr__(self, "_encoded", encoded)
         assert self._encoded is not None
         return self._encoded
 
 
-class _Encoded(NamedTuple):
-    json: str
+_LISTS = ("env", "deviceNodes", "mounts", "hooks", "additionalGids")
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """Edits as JSON, list by list, so that a claim's own edits can be put to those that it shares."""
+
+    lists: Mapping[str, str]
     minimum_version: str
+
+    def __add__(self, other: "_Encoded") -> "_Encoded":
+        lists = dict(self.lists)
+        for name, more in other.lists.items():
+            lists[name] = f"{lists[name][:-1]},{more[1:]}" if name in lists else more
+        return _Encoded(lists, _latest(self.minimum_version, other.minimum_version))
+
+    def json(self) -> str:
+        fields = (f'"{name}":{self.lists[name]}' for name in _LISTS if name in self.lists)
+        return f"{{{','.join(fields)}}}"
+
+
+_NO_EDITS = ContainerEdits()
 
 
 @dataclass(frozen=True, slots=True)
 class CdiDevice:
-    """A device that a container can be given by its name; its edits must not be empty."""
+    """A device that a container can be given by its name; its edits must not be empty.
+
+    `own` are the edits of this claim alone. `edits` may be shared by claims, and are then encoded once.
+    """
 
     name: str
     edits: ContainerEdits
     annotations: Mapping[str, str] = field(default_factory=dict)
+    own: ContainerEdits = _NO_EDITS
 
     def as_dict(self) -> dict[str, Any]:
-        return _without_none(
-            name=self.name, annotations=dict(self.annotations) or None, containerEdits=self.edits.as_dict()
-        )
+        return {**self.head(), "containerEdits": (self.edits + self.own).as_dict()}
+
+    def head(self) -> dict[str, Any]:
+        """The device without its edits."""
+        return _without_none(name=self.name, annotations=dict(self.annotations) or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +178,7 @@ class Spec:
 
     kind: str  # vendor/class
     devices: tuple[CdiDevice, ...]
-    edits: ContainerEdits = field(default_factory=ContainerEdits)
+    edits: ContainerEdits = _NO_EDITS
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -166,16 +192,30 @@ class Spec:
 
     def to_json(self) -> bytes:
         """The file's content; equal specs give equal bytes, so that a stale file is found by comparing."""
-        own = replace(self, edits=ContainerEdits()).as_dict()
-        if not self.edits:
-            return f"{_to_json(own)}\n".encode()
-        common = self.edits.encoded()
-        own["cdiVersion"] = max(own["cdiVersion"], common.minimum_version, key=VERSIONS.index)
-        return f'{_to_json(own)[:-1]},"containerEdits":{common.json}}}\n'.encode()
+        heads = [device.head() for device in self.devices]
+        head = _without_none(kind=self.kind, annotations=dict(self.annotations) or None)
+        version = minimum_version({**head, "devices": heads})
+        devices = []
+        for device, body in zip(self.devices, heads, strict=True):
+            edits = device.edits.encoded()
+            if device.own:
+                edits += device.own.encoded()
+            version = _latest(version, edits.minimum_version)
+            devices.append(f'{_to_json(body)[:-1]},"containerEdits":{edits.json()}}}')
+        common = ""
+        if self.edits:
+            encoded = self.edits.encoded()
+            version = _latest(version, encoded.minimum_version)
+            common = f',"containerEdits":{encoded.json()}'
+        first = _to_json({"cdiVersion": version, **head})[:-1]
+        return f'{first},"devices":[{",".join(devices)}]{common}}}\n'.encode()
 
 
-def _to_json(body: dict[str, Any]) -> str:
-    return json.dumps(body, separators=(",", ":"))
+def _latest(*versions: str) -> str:
+    return max(versions, key=VERSIONS.index)
+
+
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def minimum_version(body: Mapping[str, Any]) -> str:

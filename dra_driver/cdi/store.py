@@ -30,16 +30,28 @@ class SpecStore:
     any path is made of it.
     """
 
-    def __init__(self, cdi_dir: Path, driver_name: str, *, files: Files = dra_driver.files) -> None:
+    def __init__(
+        self,
+        cdi_dir: Path,
+        driver_name: str,
+        *,
+        files: Files = dra_driver.files,
+        fresh_seconds: float = 0.0,
+    ) -> None:
+        """The files of others are taken to be what they were for `fresh_seconds`."""
         self.directory = cdi_dir
         self.kind = f"k8s.{driver_name}/claim"
         self._vendor = f"k8s.{driver_name}"
         self._prefix = f"k8s.{driver_name}-claim_"
+        self._start = f"{cdi_dir}/{self._prefix}"
         self._files = files
-        self._proof = SpecProof(cdi_dir, self._prefix)
+        self._proof = SpecProof(cdi_dir, self._prefix, fresh_seconds)
 
     def path(self, claim_uid: str) -> Path:
-        return self.directory / f"{self._prefix}{check_claim_uid(claim_uid)}.json"
+        return Path(self._path(claim_uid))
+
+    def _path(self, claim_uid: str) -> str:
+        return f"{self._start}{check_claim_uid(claim_uid)}.json"
 
     def device_name(self, claim_uid: str, device: str, share_id: str | None = None) -> str:
         """The name of a claim's device in the claim's spec."""
@@ -54,7 +66,7 @@ class SpecStore:
 
         HardwareError or ConflictError where runtimes would not find its devices; see `proof`.
         """
-        path = self.path(claim_uid)
+        path = self._path(claim_uid)
         self._proof.check(claim_uid, spec)
         data = spec.to_json()
         if self.read(claim_uid) == data:
@@ -72,22 +84,21 @@ class SpecStore:
             ) from error
         return True
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: str, data: bytes) -> None:
         # Runtimes may run as another user, so the mode is that of NVIDIA's toolkit.
         self._files.write_atomic(path, data, mode=0o644, sync=False)
 
     def read(self, claim_uid: str) -> bytes | None:
-        """The claim's spec file as it is; None where there is none, or none that can be read."""
-        try:
-            return self.path(claim_uid).read_bytes()
-        except OSError:
-            # Unreadable is as good as missing: the caller writes it again, and hears of trouble then.
-            return None
+        """The claim's spec file as it is; None where there is none, or none that can be read.
+
+        Unreadable is as good as missing: the caller writes it again, and hears of trouble then.
+        """
+        return dra_driver.files.read(self._path(claim_uid))
 
     def remove(self, claim_uid: str) -> bool:
         """Delete the claim's spec; False where there was none."""
         try:
-            return self._files.remove(self.path(claim_uid), sync=False)
+            return self._files.remove(self._path(claim_uid), sync=False)
         except OSError as error:
             raise UnavailableError(
                 f"the CDI spec of claim {claim_uid} cannot be removed from {self.directory} on the node: "

@@ -113,6 +113,7 @@ class Device:
     consumes: tuple[CounterConsumption, ...] = ()
     allow_multiple_allocations: bool = False
     policies: Mapping[str, RequestPolicy] = field(default_factory=dict)  # by capacity
+    _published: Mapping[str, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The device as resource.k8s.io/v1 writes it; empty parts are left out, as the server would."""
@@ -128,6 +129,14 @@ class Device:
         if self.allow_multiple_allocations:
             body["allowMultipleAllocations"] = True
         return body
+
+    @property
+    def published(self) -> Mapping[str, Any]:
+        """`as_dict`, made once and not to be changed: each Prepare of the device writes it down."""
+        if self._published is None:
+            object.__setattr__(self, "_published", self.as_dict())
+        assert self._published is not None
+        return self._published
 
     def _capacity_dict(self, name: str) -> dict[str, Any]:
         policy = self.policies.get(name)

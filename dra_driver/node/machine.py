@@ -15,7 +15,7 @@ from dra_driver.inventory.backend import Backend
 from dra_driver.node.flags import Settings
 
 # A container starts some hundred milliseconds after its Prepare; a driver that goes in between is seen by neither.
-_FRESH_SECONDS = 0.2
+FRESH_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,5 +103,5 @@ class _FoundDriver:
 def _edits(driver_root: Root, host: Root, hook_path: str | None) -> DriverEdits:
     proc, sysfs = host.local / "proc", host.local / "sys"
     return DriverEdits(
-        driver_root, host=host, proc=proc, sysfs=sysfs, hook_path=hook_path, fresh_seconds=_FRESH_SECONDS
+        driver_root, host=host, proc=proc, sysfs=sysfs, hook_path=hook_path, fresh_seconds=FRESH_SECONDS
     )

@@ -7,6 +7,7 @@ published devices, the registration) is read at the scrape by `State`, not set a
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily
@@ -59,6 +60,9 @@ class Metrics:
     claims: Counter = field(init=False)
     seconds: Histogram = field(init=False)
     syncs: Counter = field(init=False)
+    # The series themselves, which a lookup by label would check anew for every claim.
+    _claims_ended: Callable[[str, str], Counter] = field(init=False)
+    _claim_seconds: Callable[[str], Histogram] = field(init=False)
 
     def __post_init__(self) -> None:
         disable_created_metrics()  # a series more per counter, of use to nobody here
@@ -75,6 +79,8 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self._claims_ended = cache(self.claims.labels)
+        self._claim_seconds = cache(self.seconds.labels)
         self.syncs = Counter(
             "dra_driver_slice_syncs",
             "Attempts to bring the ResourceSlices in line with the hardware, by how they ended.",
@@ -83,8 +89,8 @@ class Metrics:
         )
 
     def observe_claim(self, operation: str, error: Exception | None, seconds: float) -> None:
-        self.claims.labels(operation, outcome(error)).inc()
-        self.seconds.labels(operation).observe(seconds)
+        self._claims_ended(operation, outcome(error)).inc()
+        self._claim_seconds(operation).observe(seconds)
 
     def show(self, state: Callable[[], NodeState]) -> None:
         """Add the state, read at each scrape."""

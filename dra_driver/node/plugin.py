@@ -39,7 +39,7 @@ from dra_driver.kubelet.probe import probe, serve_health
 from dra_driver.node import coexistence
 from dra_driver.node.flags import Settings
 from dra_driver.node.hardware import Hardware
-from dra_driver.node.machine import open_machine
+from dra_driver.node.machine import FRESH_SECONDS, open_machine
 from dra_driver.node.metrics import Metrics, NodeState
 from dra_driver.prepare.claim import ClaimRef
 from dra_driver.prepare.engine import Engine
@@ -103,7 +103,7 @@ class NodePlugin:
             inventory=lambda: self._hardware.snapshot.inventory,
             edits=machine.edits,
             records=self._records,
-            specs=SpecStore(settings.cdi_dir, settings.driver_name, files=files),
+            specs=SpecStore(settings.cdi_dir, settings.driver_name, files=files, fresh_seconds=FRESH_SECONDS),
             metadata=MetadataStore(
                 settings.plugin_dir / "device-metadata", settings.driver_name, files=files
             ),

@@ -18,6 +18,7 @@ from dra_driver.prepare.claim import Allocation
 from dra_driver.prepare.record import Record, RecordedDevice
 from dra_driver.resource import names
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _VERSIONS = ("v1beta1", "v1alpha1")
 _CONTAINER_DIRECTORY = "/var/run/kubernetes.io/dra-device-attributes"
 _MOUNT_OPTIONS = ("ro", "nosuid", "nodev", "bind")
@@ -73,7 +74,7 @@ def _stream(record: Record, driver_name: str, request: str) -> bytes:
     if record.pod_claim_name is not None:
         body["podClaimName"] = record.pod_claim_name
     body["requests"] = [{"name": name, "devices": entries} for name, entries in by_name.items()]
-    fields = json.dumps(body, separators=(",", ":")).removeprefix("{")  # the same in all versions
+    fields = _ENCODER.encode(body).removeprefix("{")  # the same in all versions
     lines = (f'{{"apiVersion":"metadata.resource.k8s.io/{version}",{fields}\n' for version in _VERSIONS)
     return "".join(lines).encode()
 
@@ -84,7 +85,7 @@ def _full_name(device: RecordedDevice, request: str) -> str:
 
 
 def _device(recorded: RecordedDevice, driver_name: str) -> dict[str, Any]:
-    attributes = recorded.device.as_dict().get("attributes", {})
+    attributes = recorded.device.published.get("attributes", {})
     if recorded.partition is not None:  # unknown when the device was published
         attributes = attributes | {"uuid": {"string": recorded.partition.uuid}}
     body: dict[str, Any] = {"driver": driver_name, "pool": recorded.pool, "name": recorded.name}

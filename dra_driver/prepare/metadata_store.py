@@ -18,6 +18,8 @@ from dra_driver.files import Files
 from dra_driver.prepare import metadata
 from dra_driver.prepare.record import Record
 
+_MODE = 0o644  # containers read it as whatever user they run as
+
 log = structlog.get_logger(__name__)
 
 
@@ -37,10 +39,11 @@ class MetadataStore:
         changed = False
         for request, data in metadata.documents(record, self._driver_name).items():
             path = self._path(record.ref.uid, request)
-            if _content(path) == data:
-                continue
             try:
-                self._write(path, data)
+                if not self._write_new(path, data):
+                    if dra_driver.files.read(path) == data:
+                        continue
+                    self._files.write_atomic(path, data, mode=_MODE, sync=False)
             except OSError as error:
                 raise UnavailableError(
                     f"the device metadata of claim {record.ref} cannot be written into {self.directory} on the node: "
@@ -52,12 +55,12 @@ class MetadataStore:
     def mount(self, record: Record, request: str) -> Mount:
         """The mount of a request's file into containers."""
         path = self._path(record.ref.uid, request)
-        return metadata.mount(record, self._driver_name, request, str(path))
+        return metadata.mount(record, self._driver_name, request, path)
 
     def remove(self, claim_uid: str, record: Record | None) -> None:
         """Delete the claim's files; `record` tells which, without it they are looked for."""
         if record is None:
-            paths = [path for path in self._entries() if path.name.startswith(f"{claim_uid}_")]
+            paths = [str(path) for path in self._entries() if path.name.startswith(f"{claim_uid}_")]
         else:
             requests = {request for device in record.devices for request in device.requests}
             paths = [self._path(claim_uid, request) for request in requests]
@@ -83,16 +86,15 @@ class MetadataStore:
                 except OSError as error:  # the next start tries again
                     log.warning("left-over cannot be removed", path=str(path), err=str(error))
 
-    def _path(self, claim_uid: str, request: str) -> Path:
-        return self.directory / f"{check_claim_uid(claim_uid)}_{request}.json"
+    def _path(self, claim_uid: str, request: str) -> str:
+        return f"{self.directory}/{check_claim_uid(claim_uid)}_{request}.json"
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write_new(self, path: str, data: bytes) -> bool:
         try:
-            # Containers read it as whatever user they run as.
-            self._files.write_atomic(path, data, mode=0o644, sync=False)
+            return self._files.write_new(path, data, mode=_MODE)
         except FileNotFoundError:
             self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self._files.write_atomic(path, data, mode=0o644, sync=False)
+            return self._files.write_new(path, data, mode=_MODE)
 
     def _entries(self) -> Iterable[Path]:
         try:
@@ -103,10 +105,3 @@ class MetadataStore:
             raise UnavailableError(
                 f"the device metadata in {self.directory} cannot be read: {error.strerror}"
             ) from error
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None  # written again, and trouble is told then

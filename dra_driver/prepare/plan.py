@@ -132,11 +132,11 @@ class Planner:
                 )
             new = [request for request in recorded.requests if request not in described]
             described.update(new)
+            own = ContainerEdits(mounts=tuple(self._metadata.mount(record, request) for request in new))
             if recorded.name in steps.edits and not recorded.admin_access:
-                edits += steps.edits[recorded.name]
-            edits += ContainerEdits(mounts=tuple(self._metadata.mount(record, request) for request in new))
+                own += steps.edits[recorded.name]
             name = self._specs.device_name(record.ref.uid, recorded.name, recorded.share_id)
-            devices.append(CdiDevice(name, edits))
+            devices.append(CdiDevice(name, edits, own=own))
         return Spec(self._specs.kind, tuple(devices), now.common)
 
     def _find(self, result: Result, published: DeviceSet) -> Device:

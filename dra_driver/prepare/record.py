@@ -31,6 +31,7 @@ VERSION = 2
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda body: body | {"version": 2}}
 _WITHOUT_STEPS = 1
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _FRAME = re.compile(rb'\{"checksum":"sha256:([0-9a-f]{64})","record":(.*)\}\n', re.DOTALL)
 
 
@@ -66,7 +67,7 @@ class RecordedDevice:
     def as_dict(self) -> dict[str, Any]:
         body: dict[str, Any] = {
             **self.extra,
-            "published": self.device.as_dict(),
+            "published": self.device.published,
             "target": self.device.target.as_dict(),
             "pool": self.pool,
             "requests": list(self.requests),
@@ -142,7 +143,7 @@ class PreparedDevice:
 
 def encode(record: Record) -> bytes:
     """The file of a record."""
-    body = json.dumps(record.as_dict(), separators=(",", ":")).encode()
+    body = _ENCODER.encode(record.as_dict()).encode()
     checksum = hashlib.sha256(body).hexdigest().encode()
     return b'{"checksum":"sha256:' + checksum + b'","record":' + body + b"}\n"
 

@@ -91,7 +91,7 @@ class RecordStore:
             self._records = {record.ref.uid: self._interned(record) for record in found}
             self._damaged = {record.claim_uid: record for record in damaged}
         for record in stale:
-            self._delete_quietly(self._path(record.ref.uid))
+            self._delete_quietly(Path(self._path(record.ref.uid)))
         return tuple(stale)
 
     def get(self, claim_uid: str) -> Record | None:
@@ -141,8 +141,8 @@ class RecordStore:
             self._records.pop(claim_uid, None)
             self._damaged.pop(claim_uid, None)
 
-    def _path(self, claim_uid: str) -> Path:
-        return self.directory / f"{check_claim_uid(claim_uid)}.json"
+    def _path(self, claim_uid: str) -> str:
+        return f"{self.directory}/{check_claim_uid(claim_uid)}.json"
 
     def _interned(self, record: Record) -> Record:
         """The same record on the device objects that other records have already."""
@@ -152,7 +152,8 @@ class RecordStore:
             if known != recorded.device:
                 known = self._published[recorded.name] = recorded.device
             devices.append(recorded if known is recorded.device else replace(recorded, device=known))
-        return replace(record, devices=tuple(devices))
+        same = all(one is other for one, other in zip(devices, record.devices, strict=True))
+        return record if same else replace(record, devices=tuple(devices))
 
     def _entries(self) -> Iterable[Path]:
         try:

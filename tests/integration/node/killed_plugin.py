@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import dra_driver.files
+from dra_driver.files import AnyPath
 from dra_driver.node import flags
 from dra_driver.node.main import serve
 
@@ -21,17 +22,30 @@ class KillingFiles:
         self._survive = survive
         self._phase = phase
 
-    def write_atomic(self, path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+    def write_atomic(self, path: AnyPath, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
         dying = self._dying(path)
         if dying and self._phase == "halfway":
-            (path.parent / f".dra-{path.name}-half.tmp").write_bytes(data[: len(data) // 2])
+            (Path(path).parent / f".dra-{Path(path).name}-half.tmp").write_bytes(data[: len(data) // 2])
         if dying and self._phase != "after":
             _die()
         dra_driver.files.write_atomic(path, data, mode=mode, sync=sync)
         if dying:
             _die()
 
-    def remove(self, path: Path, *, sync: bool = True) -> bool:
+    def write_new(self, path: AnyPath, data: bytes, *, mode: int = 0o600) -> bool:
+        if Path(path).exists():
+            return False  # writes nothing
+        dying = self._dying(path)
+        if dying and self._phase == "halfway":
+            dra_driver.files.write_new(path, data[: len(data) // 2], mode=mode)
+        if dying and self._phase != "after":
+            _die()
+        written = dra_driver.files.write_new(path, data, mode=mode)
+        if dying:
+            _die()
+        return written
+
+    def remove(self, path: AnyPath, *, sync: bool = True) -> bool:
         dying = self._dying(path)
         if dying and self._phase != "after":
             _die()
@@ -40,8 +54,8 @@ class KillingFiles:
             _die()
         return removed
 
-    def _dying(self, path: Path) -> bool:
-        if not path.parent.exists():
+    def _dying(self, path: AnyPath) -> bool:
+        if not Path(path).parent.exists():
             return False  # a write that fails, and is made again once there is the directory
         self._survive -= 1
         return self._survive == -1

@@ -32,6 +32,24 @@ def test_a_gpu_is_its_own_node_and_no_other(driver: Any) -> None:
     assert edits.device_nodes == (DeviceNode("/dev/nvidia1", host_path="/run/nvidia/driver/dev/nvidia1"),)
 
 
+def test_edits_stay_one_object_while_nothing_changes_and_no_longer(driver: Any) -> None:
+    source = driver.edits()
+    first, again = (source.now().device(GPU, gpu(1)) for _ in range(2))
+    driver.add("nvidia2")
+
+    assert again is first
+    assert [node.path for node in source.now().device(GPU, gpu(2)).device_nodes] == ["/dev/nvidia2"]
+
+
+def test_within_one_look_a_gpu_that_was_scanned_anew_is_looked_at_anew(driver: Any) -> None:
+    driver.add("nvidia2")
+    now = driver.edits().now()
+
+    paths = [now.device(GPU, gpu(minor)).device_nodes[0].path for minor in (1, 2)]
+
+    assert paths == ["/dev/nvidia1", "/dev/nvidia2"]
+
+
 def test_host_path_is_left_out_where_it_is_the_same(driver: Any) -> None:
     shutil.rmtree(driver.local / "dev")
     driver.add("nvidia1", "nvidiactl", "nvidia-uvm", host=True)

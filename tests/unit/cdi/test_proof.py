@@ -1,5 +1,6 @@
 """A spec is written only if container runtimes will take it and find its devices."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dra_driver.errors import ConflictError, HardwareError
 
 UID = "0a1b2c3d-0000-4000-8000-000000000001"
 OTHER_UID = "0a1b2c3d-0000-4000-8000-000000000002"
+NOTHING = ContainerEdits()
 NODE = ContainerEdits(device_nodes=(DeviceNode("/dev/nvidia0"),))
 
 
@@ -23,9 +25,13 @@ def store(tmp_path: Path) -> SpecStore:
 
 
 def spec(
-    store: SpecStore, uid: str = UID, edits: ContainerEdits = NODE, common: ContainerEdits = NODE
+    store: SpecStore,
+    uid: str = UID,
+    edits: ContainerEdits = NODE,
+    common: ContainerEdits = NODE,
+    own: ContainerEdits = NOTHING,
 ) -> Spec:
-    return Spec(store.kind, (CdiDevice(store.device_name(uid, "gpu-a"), edits),), common)
+    return Spec(store.kind, (CdiDevice(store.device_name(uid, "gpu-a"), edits, own=own),), common)
 
 
 def foreign(store: SpecStore, uid: str = UID, **changes: Any) -> str:
@@ -53,8 +59,10 @@ def test_what_is_written_is_found_by_the_rules_of_runtimes(store: SpecStore) -> 
 
 
 def test_the_bytes_are_those_of_the_whole_spec_at_once(store: SpecStore) -> None:
-    for common in (ContainerEdits(), NODE, ContainerEdits(additional_gids=(44,))):
-        whole = spec(store, common=common)
+    mount = ContainerEdits(mounts=(Mount("/a", "/b"),), additional_gids=(45,))
+    group = ContainerEdits(additional_gids=(44,))
+    for common, edits, own in itertools.product((NOTHING, NODE, group), (NODE, group), (NOTHING, mount)):
+        whole = spec(store, common=common, edits=edits, own=own)
 
         assert json.loads(whole.to_json()) == whole.as_dict()
         assert list(json.loads(whole.to_json())) == list(whole.as_dict())
@@ -69,11 +77,12 @@ def test_the_bytes_are_those_of_the_whole_spec_at_once(store: SpecStore) -> None
         pytest.param(ContainerEdits(device_nodes=(DeviceNode("/dev/x", type="z"),)), id="device node"),
     ],
 )
-@pytest.mark.parametrize("part", ["edits", "common"])
+@pytest.mark.parametrize("part", ["edits", "common", "own"])
 def test_a_spec_that_runtimes_would_refuse_is_not_written(
     store: SpecStore, bad: ContainerEdits, part: str
 ) -> None:
-    refused = spec(store, edits=bad) if part == "edits" else spec(store, common=bad)
+    parts: dict[str, Any] = {part: bad}
+    refused = spec(store, **parts)
 
     with pytest.raises(HardwareError, match=f"runtimes would refuse the CDI spec of claim {UID} \\("):
         store.ensure(UID, refused)

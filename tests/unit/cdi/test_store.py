@@ -11,6 +11,7 @@ from dra_driver.cdi.spec import CdiDevice, ContainerEdits, DeviceNode, Spec
 from dra_driver.cdi.store import SpecStore
 from dra_driver.cdi.validate import validate
 from dra_driver.errors import ClaimError, UnavailableError
+from dra_driver.files import AnyPath
 
 UID = "0a1b2c3d-0000-4000-8000-000000000001"
 
@@ -28,10 +29,13 @@ def spec(store: SpecStore, node: str = "/dev/nvidia0") -> Spec:
 class FullDisk:
     """A file system that takes nothing and gives nothing up."""
 
-    def write_atomic(self, path: Path, data: bytes, *, mode: int = 0, sync: bool = True) -> None:
+    def write_atomic(self, path: AnyPath, data: bytes, *, mode: int = 0, sync: bool = True) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    def remove(self, path: Path, *, sync: bool = True) -> bool:
+    def write_new(self, path: AnyPath, data: bytes, *, mode: int = 0) -> bool:
+        raise OSError(28, "No space left on device", str(path))
+
+    def remove(self, path: AnyPath, *, sync: bool = True) -> bool:
         raise OSError(30, "Read-only file system", str(path))
 
 

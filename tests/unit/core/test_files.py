@@ -29,6 +29,34 @@ def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing(tmp_path: Path
     assert ["a directory"] == os.listdir(tmp_path)
 
 
+def test_a_new_file_has_the_mode_asked_for_and_is_made_once(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.json"
+
+    made = [files.write_new(path, data, mode=0o644) for data in (b"first", b"second")]
+
+    assert ([True, False], b"first", 0o644) == (made, path.read_bytes(), path.stat().st_mode & 0o777)
+
+
+def test_a_new_file_that_cannot_be_filled_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_fd: int, _data: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+
+    with pytest.raises(OSError, match="No space left"):
+        files.write_new(tmp_path / "metadata.json", b"data")
+
+    assert [] == os.listdir(tmp_path)
+
+
+def test_reading_what_is_not_there_or_no_file_gives_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"data")
+
+    assert [b"data", None, None] == [files.read(tmp_path / name) for name in ("file", "nothing", ".")]
+
+
 def test_left_overs_of_a_killed_writer_are_recognised_and_no_cdi_spec(tmp_path: Path) -> None:
     code = (
         "import os, sys, pathlib; from dra_driver import files; os.rename = lambda *_: os._exit(9);"

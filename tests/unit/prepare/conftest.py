@@ -13,7 +13,7 @@ from dra_driver.cdi.edits import DriverEdits
 from dra_driver.cdi.root import PLACEHOLDERS, Root
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import Device, DeviceSet, Target
-from dra_driver.files import Files
+from dra_driver.files import AnyPath, Files
 from dra_driver.inventory.fake_elf import shared_library
 from dra_driver.inventory.model import Gpu, Inventory, Mig, MigDevice, MigProfile
 from dra_driver.kube.errors import NotFoundError
@@ -37,17 +37,30 @@ class KillingFiles:
         self.survive = survive
         self.phase = phase
 
-    def write_atomic(self, path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+    def write_atomic(self, path: AnyPath, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
         dying = self._count(path)
         if dying and self.phase == "halfway":
-            (path.parent / f".dra-{path.name}-half.tmp").write_bytes(data[: len(data) // 2])
+            (Path(path).parent / f".dra-{Path(path).name}-half.tmp").write_bytes(data[: len(data) // 2])
         if dying and self.phase != "after":
             raise Killed
         dra_driver.files.write_atomic(path, data, mode=mode, sync=sync)
         if dying:
             raise Killed
 
-    def remove(self, path: Path, *, sync: bool = True) -> bool:
+    def write_new(self, path: AnyPath, data: bytes, *, mode: int = 0o600) -> bool:
+        if Path(path).exists():
+            return False  # writes nothing
+        dying = self._count(path)
+        if dying and self.phase == "halfway":
+            dra_driver.files.write_new(path, data[: len(data) // 2], mode=mode)
+        if dying and self.phase != "after":
+            raise Killed
+        written = dra_driver.files.write_new(path, data, mode=mode)
+        if dying:
+            raise Killed
+        return written
+
+    def remove(self, path: AnyPath, *, sync: bool = True) -> bool:
         dying = self._count(path)
         if dying and self.phase != "after":
             raise Killed
@@ -56,8 +69,8 @@ class KillingFiles:
             raise Killed
         return removed
 
-    def _count(self, path: Path) -> bool:
-        if not path.parent.exists():
+    def _count(self, path: AnyPath) -> bool:
+        if not Path(path).parent.exists():
             return False  # a write that fails, and is made again
         self.survive -= 1
         return self.survive == -1
@@ -66,10 +79,13 @@ class KillingFiles:
 class FullDisk:
     """A file system without space; files can still be removed."""
 
-    def write_atomic(self, path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+    def write_atomic(self, path: AnyPath, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    def remove(self, path: Path, *, sync: bool = True) -> bool:
+    def write_new(self, path: AnyPath, data: bytes, *, mode: int = 0o600) -> bool:
+        raise OSError(28, "No space left on device", str(path))
+
+    def remove(self, path: AnyPath, *, sync: bool = True) -> bool:
         return dra_driver.files.remove(path, sync=sync)
 
 
