@@ -1,16 +1,16 @@
 """What the webhook knows of the cluster: followed where it is asked often, looked up where freshness counts.
 
-Classes and namespaces are few and followed whole; of slices only the kinds of devices are kept, see `lint.Census`. What
-was applied a moment ago (a class before the claim, a template before the Pod) may not have come by the watch yet, so what
-is missed is asked for once more: "there is no such class" has to be true.
+Of slices only the kinds of our driver's devices are kept, see `lint.Census`. What was applied a moment ago (a class before
+the claim, a template before the Pod) may not have come by the watch yet, so what is missed is asked for once more: "there
+is no such class" has to be true.
 """
 
-import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import structlog
 
+from dra_driver.controller.cluster import Cluster
 from dra_driver.errors import ApiError, UnavailableError
 from dra_driver.kube.client import Client
 from dra_driver.kube.errors import NotFoundError
@@ -38,43 +38,36 @@ Object = dict[str, Any]
 class LiveCluster:
     """A `reviewer.Cluster` that follows an API server; thread-safe."""
 
-    def __init__(self, client: Client, driver_name: str) -> None:
-        """`client` answers lookups within the time that an admission may take."""
-        self._client = client
+    def __init__(self, cluster: Cluster, lookups: Client, driver_name: str) -> None:
+        """`lookups` answers within the time that an admission may take."""
+        self._cluster = cluster
+        self._lookups = lookups
+        self._driver_name = driver_name
         self._census = Census()
-        self._lock = threading.Lock()
-        self._classes: dict[str, DeviceClass] = {}
-        self._class_reflector = Reflector(client, DEVICE_CLASSES, on_event=self._class_changed)
-        self._namespaces = Reflector(client, NAMESPACES)
-        self._slices = Reflector(
-            client,
-            RESOURCE_SLICES,
-            field_selector=f"spec.driver={driver_name}",
-            transform=self._compact,
-            on_event=self._slice_changed,
-        )
-        self._reflectors = (self._class_reflector, self._namespaces, self._slices)
+        self._parsed: dict[str, tuple[str, DeviceClass]] = {}  # classes by name, with the version they are of
+        self._namespaces = Reflector(lookups, NAMESPACES, transform=_labelled)
+        cluster.subscribe(RESOURCE_SLICES, self._slice_changed)
 
     def start(self) -> None:
-        for reflector in self._reflectors:
-            reflector.start()
+        self._namespaces.start()
 
     def stop(self) -> None:
-        for reflector in self._reflectors:
-            reflector.stop()
+        self._namespaces.stop()
 
     def ready(self) -> None:
         """UnavailableError until everything was listed once."""
-        for reflector in self._reflectors:
-            if not reflector.synced.is_set():
-                raise UnavailableError(reflector.error or "the cluster is still being read")
+        self._cluster.ready()
+        if not self._namespaces.synced.is_set():
+            raise UnavailableError(self._namespaces.error or "namespaces have not been listed yet")
 
     def surroundings(self, classes: Iterable[str]) -> Surroundings:
         for name in classes:
-            if name not in self._classes:
+            if self._cluster.classes.get(name) is None:
                 self._look_for_class(name)
-        with self._lock:
-            return Surroundings(self._census.devices(), dict(self._classes))
+        known = (self._class(obj) for obj in self._cluster.classes.snapshot())
+        return Surroundings(
+            self._census.devices(), {found.name: found for found in known if found is not None}
+        )
 
     def namespace(self, name: str) -> Object | None:
         return self._namespaces.get(name) or self._get(NAMESPACES, name, None)
@@ -83,12 +76,12 @@ class LiveCluster:
         return self._get(_NAMED[kind], name, namespace)
 
     def names(self, kind: str, namespace: str) -> Iterable[str]:
-        pages = self._client.pages(_NAMED[kind], namespace=namespace, limit=_MAX_NAMES)
+        pages = self._lookups.pages(_NAMED[kind], namespace=namespace, limit=_MAX_NAMES)
         return [item["metadata"]["name"] for item in next(iter(pages))["items"]]
 
     def _get(self, resource: Resource, name: str, namespace: str | None) -> Object | None:
         try:
-            found = self._client.get(resource, name, namespace)
+            found = self._lookups.get(resource, name, namespace)
         except (NotFoundError, ValueError):  # ValueError: a name that no object can have
             return None
         return {"apiVersion": resource.api_version, "kind": resource.kind, **found}
@@ -100,32 +93,29 @@ class LiveCluster:
             log.warning("class not looked up", device_class=name, err=str(error))
             return
         if found is not None:
-            self._class_reflector.adopt(found)
-            self._class_changed("ADDED", found)
+            self._cluster.classes.adopt(found)
 
-    def _class_changed(self, event: str, obj: Object) -> None:
-        name = obj["metadata"]["name"]
-        with self._lock:
-            if event == "DELETED":
-                self._classes.pop(name, None)
-            elif (found := _class(obj)) is not None:
-                self._classes[name] = found
-
-    def _compact(self, obj: Object) -> Object:
-        """Of a slice, what identifies it, and the kinds of its devices."""
-        metadata = {
-            key: obj["metadata"][key] for key in ("name", "uid", "resourceVersion") if key in obj["metadata"]
-        }
-        return {"metadata": metadata, "kinds": self._census.kinds(obj.get("spec") or {})}
+    def _class(self, obj: Object) -> DeviceClass | None:
+        name, version = obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")
+        known = self._parsed.get(name)
+        if known is None or known[0] != version:
+            file = of_value(obj, "class")
+            found = class_of(Manifest(file, file.documents[0], 0))
+            if found is None:
+                return None
+            known = self._parsed[name] = version, DeviceClass(found.name, found.selectors)
+        return known[1]
 
     def _slice_changed(self, event: str, obj: Mapping[str, Any]) -> None:
+        name, spec = obj["metadata"]["name"], obj["spec"]
         if event == "DELETED":
-            self._census.remove(obj["metadata"]["name"])
-        else:
-            self._census.put(obj["metadata"]["name"], obj["kinds"])
+            self._census.remove(name)
+        elif spec.get("driver") == self._driver_name:
+            self._census.put(name, self._census.kinds(spec))
 
 
-def _class(obj: Object) -> DeviceClass | None:
-    file = of_value({"apiVersion": DEVICE_CLASSES.api_version, "kind": DEVICE_CLASSES.kind, **obj}, "class")
-    found = class_of(Manifest(file, file.documents[0], 0))
-    return None if found is None else DeviceClass(found.name, found.selectors)
+def _labelled(obj: Object) -> Object:
+    """Of a namespace, what identifies it, and its labels."""
+    kept = ("name", "uid", "resourceVersion", "labels")
+    metadata = {key: obj["metadata"][key] for key in kept if key in obj["metadata"]}
+    return {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": metadata}

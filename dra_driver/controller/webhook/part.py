@@ -9,6 +9,7 @@ from dra_driver.controller.certificates.files import Directory
 from dra_driver.controller.certificates.keeper import Keeper
 from dra_driver.controller.certificates.material import Source
 from dra_driver.controller.certificates.secret import SharedSecret
+from dra_driver.controller.cluster import Cluster
 from dra_driver.controller.part import Surroundings
 from dra_driver.controller.webhook import protocol
 from dra_driver.controller.webhook.cluster import LiveCluster
@@ -28,13 +29,13 @@ class WebhookPart:
 
     name = "webhook"
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: Surroundings, cluster: Cluster) -> None:
         """UnavailableError where the address is taken."""
         settings = surroundings.settings
         self._closing = ExitStack()  # undoes what was started, latest first
         lookups = Client.connect(settings.kubeconfig, timeout=_LOOKUP_SECONDS)
         self._closing.callback(lookups.close)
-        self.cluster = LiveCluster(lookups, settings.driver_name)
+        self.cluster = LiveCluster(cluster, lookups, settings.driver_name)
         self._reviewer = Reviewer(self.cluster, Policy(surroundings.config.webhook))
         self.keeper = Keeper(surroundings.client, _source(surroundings), settings.webhook_name)
         self._metrics = WebhookMetrics(surroundings.registry, self.keeper.expires)
