@@ -13,6 +13,7 @@ from dra_driver.cdi.edits import DriverEdits, EditSource, NodeEdits
 from dra_driver.cdi.root import CHARACTER_DEVICES, PLACEHOLDERS, Root
 from dra_driver.inventory.backend import Backend
 from dra_driver.node.flags import Settings
+from dra_driver.sharing.programs import DriverPrograms
 
 # A container starts some hundred milliseconds after its Prepare; a driver that goes in between is seen by neither.
 FRESH_SECONDS = 0.2
@@ -20,10 +21,11 @@ FRESH_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Hardware facts, and what containers get of them."""
+    """Hardware facts, what containers get of them, and the driver's programs."""
 
     backend: Backend
     edits: EditSource
+    programs: DriverPrograms
 
 
 def open_machine(settings: Settings) -> Machine:
@@ -38,7 +40,8 @@ def _nvml(settings: Settings) -> Machine:
     host = Root(PurePosixPath("/"), settings.host_root)
     given = _driver_root(settings)
     backend = NvmlBackend(None if given is None else given.local, host=settings.host_root)
-    return Machine(backend, _FoundDriver(backend, given, host, settings.nvidia_cdi_hook_path))
+    found = _FoundDriver(backend, given, host, settings.nvidia_cdi_hook_path)
+    return Machine(backend, found, DriverPrograms(lambda: found.root.local))
 
 
 def _simulated(settings: Settings, profile_name: str) -> Machine:
@@ -52,7 +55,8 @@ def _simulated(settings: Settings, profile_name: str) -> Machine:
     has_nodes = make_driver_root(profile, root.local, node_name=settings.node_name)
     root = replace(root, nodes=CHARACTER_DEVICES if has_nodes else PLACEHOLDERS)
     backend = SimulatedBackend(profile, settings.node_name, driver_root=root.local)
-    return Machine(backend, _edits(root, root, settings.nvidia_cdi_hook_path))
+    programs = DriverPrograms(lambda: root.local, simulated=True)
+    return Machine(backend, _edits(root, root, settings.nvidia_cdi_hook_path), programs)
 
 
 def _driver_root(settings: Settings) -> Root | None:
@@ -87,14 +91,18 @@ class _FoundDriver:
     def now(self) -> NodeEdits:
         return self._edits().now()
 
+    @property
+    def root(self) -> Root:
+        """The driver root that is in use now."""
+        found = self._backend.driver_root
+        if self._given is None and found is not None:
+            host = PurePosixPath("/") / found.relative_to(self._host.local)
+            return replace(self._host, host=host, local=found)
+        return self._given or self._host
+
     def _edits(self) -> DriverEdits:
         """Those of the root that is in use now; kept, since they know the driver's files."""
-        root, found = self._given or self._host, self._backend.driver_root
-        if self._given is None and found is not None:
-            root = replace(
-                self._host, host=PurePosixPath("/") / found.relative_to(self._host.local), local=found
-            )
-        last = self._last
+        root, last = self.root, self._last
         if last is None or last[0] != root:
             self._last = last = root, _edits(root, self._host, self._hook_path)
         return last[1]

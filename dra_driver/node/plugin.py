@@ -48,6 +48,7 @@ from dra_driver.prepare.record import PreparedDevice
 from dra_driver.prepare.records import RecordStore, read_boot_id
 from dra_driver.prepare.restore import RestoreReport
 from dra_driver.process.probes import ProbeServer
+from dra_driver.sharing.sharing import NodeSharing
 from dra_driver.slices.publisher import Publisher
 
 log = structlog.get_logger(__name__)
@@ -107,6 +108,7 @@ class NodePlugin:
             metadata=MetadataStore(
                 settings.plugin_dir / "device-metadata", settings.driver_name, files=files
             ),
+            sharing=NodeSharing(machine.programs, settings.plugin_dir / "mps"),
         )
         self._kubelet = KubeletPlugin(
             settings.driver_name,
