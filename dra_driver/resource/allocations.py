@@ -1,6 +1,7 @@
 """The status of a ResourceClaim: what was allocated, for whom, and how the devices do."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from ipaddress import ip_interface
 from typing import Any
 
@@ -22,6 +23,7 @@ from dra_driver.resource.problems import (
     Problem,
     child,
     duplicates,
+    each,
     forbidden,
     index,
     invalid,
@@ -63,37 +65,25 @@ def _shown(device: DeviceKey) -> str:
 
 
 def _reserved_for(entries: list[Any], path: str, *, allocated: bool) -> Iterator[Problem]:
-    if len(entries) > MAX_RESERVED_FOR:
-        yield too_many(path, len(entries), MAX_RESERVED_FOR)
-    else:
-        for position, entry in enumerate(entries):
-            for name in ("resource", "name", "uid"):
-                if not (entry or {}).get(name):
-                    yield required(child(index(path, position), name))
-        yield from duplicates(path, [(entry or {}).get("uid") or "" for entry in entries])
+    yield from each(entries, path, MAX_RESERVED_FOR, _consumer, unique="uid")
     if entries and not allocated:
         yield forbidden(path, "may not be specified when `allocated` is not set")
 
 
+def _consumer(entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    return (required(child(path, name)) for name in ("resource", "name", "uid") if not entry.get(name))
+
+
 def _allocation(allocation: Mapping[str, Any], path: str, names: RequestNames) -> Iterator[Problem]:
     devices, where = allocation.get("devices") or {}, child(path, "devices")
-    results, at = devices.get("results") or [], child(where, "results")
-    if len(results) > MAX_RESULTS:
-        yield too_many(at, len(results), MAX_RESULTS)
-    else:
-        for position, entry in enumerate(results):
-            yield from _result(entry or {}, index(at, position), names)
-    configs, at = devices.get("config") or [], child(where, "config")
-    if len(configs) > MAX_ALLOCATION_CONFIGS:
-        yield too_many(at, len(configs), MAX_ALLOCATION_CONFIGS)
-    else:
-        for position, entry in enumerate(configs):
-            yield from _config(entry or {}, index(at, position), names)
+    results, configs = devices.get("results") or [], devices.get("config") or []
+    yield from each(results, child(where, "results"), MAX_RESULTS, partial(_result, names))
+    yield from each(configs, child(where, "config"), MAX_ALLOCATION_CONFIGS, partial(_config, names))
     if allocation.get("nodeSelector") is not None:
         yield from node_selector(allocation["nodeSelector"], child(path, "nodeSelector"))
 
 
-def _result(entry: Mapping[str, Any], path: str, names: RequestNames) -> Iterator[Problem]:
+def _result(names: RequestNames, entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
     yield from reference(entry.get("request") or "", child(path, "request"), names)
     yield from _identity(entry, path)
     yield from binding_conditions(entry, path)
@@ -108,7 +98,7 @@ def _identity(entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
         yield from uid(child(path, "shareID"), share)
 
 
-def _config(entry: Mapping[str, Any], path: str, names: RequestNames) -> Iterator[Problem]:
+def _config(names: RequestNames, entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
     where = child(path, "source")
     if not (source := entry.get("source") or ""):
         yield required(where)

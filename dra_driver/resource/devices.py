@@ -1,6 +1,7 @@
 """One device of a ResourceSlice, and the counters that devices share."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from dra_driver.resource.limits import (
@@ -19,6 +20,7 @@ from dra_driver.resource.problems import (
     Problem,
     child,
     duplicates,
+    each,
     forbidden,
     index,
     invalid,
@@ -59,8 +61,10 @@ def device(entry: Mapping[str, Any], path: str, *, node_selection: bool = False)
     for name, value in capacity.items():
         yield from qualified_name(where, name)
         yield from _capacity(value or {}, key(where, name), shared=shared)
-    yield from _taints(entry.get("taints") or [], child(path, "taints"))
-    yield from _consumption(entry.get("consumesCounters") or [], child(path, "consumesCounters"))
+    yield from each(entry.get("taints") or [], child(path, "taints"), MAX_TAINTS, taint)
+    consumed, where = entry.get("consumesCounters") or [], child(path, "consumesCounters")
+    take = partial(counter_set, "counterSet")
+    yield from each(consumed, where, MAX_CONSUMED_COUNTER_SETS, take, unique="counterSet")
     yield from _nodes(entry, path, node_selection=node_selection)
     yield from binding_conditions(entry, path)
     yield from _node_allocatable(
@@ -68,22 +72,20 @@ def device(entry: Mapping[str, Any], path: str, *, node_selection: bool = False)
     )
 
 
-def counters(entries: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """The counters of a set, or what a device takes of them; any quantity is fine."""
-    if not entries:
-        yield required(path)
-    elif len(entries) > MAX_COUNTERS:
-        yield too_many(path, len(entries), MAX_COUNTERS)
+def counter_set(field: str, entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    """A set of counters, or what a device takes of one, in any quantities; `field` has the name of the set."""
+    if name := entry.get(field):
+        yield from check(child(path, field), name, label)
     else:
-        for name in entries:
-            yield from check(path, name, label)
-
-
-def counter_set_name(name: str, path: str) -> Iterator[Problem]:
-    if name:
-        yield from check(path, name, label)
+        yield required(child(path, field))
+    counters, where = entry.get("counters") or {}, child(path, "counters")
+    if not counters:
+        yield required(where)
+    elif len(counters) > MAX_COUNTERS:
+        yield too_many(where, len(counters), MAX_COUNTERS)
     else:
-        yield required(path)
+        for name in counters:
+            yield from check(where, name, label)
 
 
 def binding_conditions(entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -188,26 +190,6 @@ def _capacity(entry: Mapping[str, Any], path: str, *, shared: bool) -> Iterator[
         yield from request_policy(policy, quantity(entry.get("value")), where)
     else:
         yield forbidden(where, "allowMultipleAllocations must be true")
-
-
-def _taints(entries: list[Any], path: str) -> Iterator[Problem]:
-    if len(entries) > MAX_TAINTS:
-        yield too_many(path, len(entries), MAX_TAINTS)
-        return
-    for position, entry in enumerate(entries):
-        yield from taint(entry or {}, index(path, position))
-
-
-def _consumption(entries: list[Any], path: str) -> Iterator[Problem]:
-    if len(entries) > MAX_CONSUMED_COUNTER_SETS:
-        yield too_many(path, len(entries), MAX_CONSUMED_COUNTER_SETS)
-        return
-    names = [(entry or {}).get("counterSet") or "" for entry in entries]
-    for position, entry in enumerate(entry or {} for entry in entries):
-        where = index(path, position)
-        yield from counter_set_name(names[position], child(where, "counterSet"))
-        yield from counters(entry.get("counters") or {}, child(where, "counters"))
-    yield from duplicates(path, names)
 
 
 def _nodes(entry: Mapping[str, Any], path: str, *, node_selection: bool) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ then validation (422 Invalid). `Problem.stage` says which step speaks.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -117,3 +117,25 @@ def duplicates(path: str, keys: Sequence[object]) -> Iterator[Problem]:
         if item in seen:
             yield duplicate(index(path, position), item)
         seen.add(item)
+
+
+def each(
+    entries: Iterable[Mapping[str, Any] | None],
+    path: str,
+    limit: int,
+    check: Callable[[Mapping[str, Any], str], Iterable[Problem]],
+    *,
+    unique: str | None = None,
+) -> Iterator[Problem]:
+    """What `check` finds in the objects of the list at `path`, and those whose field `unique` an earlier one has.
+
+    Of a list with more than `limit` entries a server says no more than that.
+    """
+    found: list[Mapping[str, Any]] = [entry or {} for entry in entries]
+    if len(found) > limit:
+        yield too_many(path, len(found), limit)
+        return
+    for position, entry in enumerate(found):
+        yield from check(entry, index(path, position))
+    if unique is not None:
+        yield from duplicates(path, [entry.get(unique) or "" for entry in found])

@@ -1,6 +1,7 @@
 """What a claim asks for: the spec that claims and templates share."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from dra_driver.resource.configuration import configuration
@@ -17,6 +18,7 @@ from dra_driver.resource.problems import (
     Problem,
     child,
     duplicates,
+    each,
     forbidden,
     index,
     invalid,
@@ -41,27 +43,17 @@ _ADMIN_RULE = (
 def claim_spec(spec: Mapping[str, Any], path: str, compile_selector: CompileSelector) -> Iterator[Problem]:
     devices, where = spec.get("devices") or {}, child(path, "devices")
     names = request_names(spec)
-    requests = [entry or {} for entry in devices.get("requests") or []]
-    at = child(where, "requests")
-    if len(requests) > MAX_REQUESTS:
-        yield too_many(at, len(requests), MAX_REQUESTS)
-    else:
-        for position, entry in enumerate(requests):
-            yield from _request(entry, index(at, position), compile_selector)
-        yield from duplicates(at, [entry.get("name") or "" for entry in requests])
-    constraints, at = devices.get("constraints") or [], child(where, "constraints")
-    if len(constraints) > MAX_CONSTRAINTS:
-        yield too_many(at, len(constraints), MAX_CONSTRAINTS)
-    else:
-        for position, entry in enumerate(constraints):
-            yield from _constraint(entry or {}, index(at, position), names)
-    configs, at = devices.get("config") or [], child(where, "config")
-    if len(configs) > MAX_CONFIGS:
-        yield too_many(at, len(configs), MAX_CONFIGS)
-    else:
-        for position, entry in enumerate(entry or {} for entry in configs):
-            yield from references(entry.get("requests") or [], child(index(at, position), "requests"), names)
-            yield from configuration(entry, index(at, position))
+    for field, limit, check_entry, unique in (
+        ("requests", MAX_REQUESTS, partial(_request, compile_selector), "name"),
+        ("constraints", MAX_CONSTRAINTS, partial(_constraint, names), None),
+        ("config", MAX_CONFIGS, partial(_config, names), None),
+    ):
+        yield from each(devices.get(field) or [], child(where, field), limit, check_entry, unique=unique)
+
+
+def _config(names: RequestNames, entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    yield from references(entry.get("requests") or [], child(path, "requests"), names)
+    yield from configuration(entry, path)
 
 
 def admin_access(spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -103,7 +95,7 @@ def reference(name: str, path: str, names: RequestNames) -> Iterator[Problem]:
         yield invalid(path, name, _REFERENCE_RULE)
 
 
-def _request(entry: Mapping[str, Any], path: str, compile_selector: CompileSelector) -> Iterator[Problem]:
+def _request(compile_selector: CompileSelector, entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
     yield from check(child(path, "name"), entry.get("name") or "", label)
     exactly, alternatives = entry.get("exactly"), entry.get("firstAvailable") or []
     rule = "exactly one of `exactly` or `firstAvailable` is required"
@@ -114,16 +106,13 @@ def _request(entry: Mapping[str, Any], path: str, compile_selector: CompileSelec
     elif not alternatives:
         yield required(path, rule)
     else:
-        where = child(path, "firstAvailable")
-        if len(alternatives) > MAX_SUBREQUESTS:
-            yield too_many(where, len(alternatives), MAX_SUBREQUESTS)
-            return
-        subrequests = [sub or {} for sub in alternatives]
-        for position, sub in enumerate(subrequests):
-            at = index(where, position)
-            yield from check(child(at, "name"), sub.get("name") or "", label)
-            yield from _wish(sub, at, compile_selector)
-        yield from duplicates(where, [sub.get("name") or "" for sub in subrequests])
+        where, subrequest = child(path, "firstAvailable"), partial(_subrequest, compile_selector)
+        yield from each(alternatives, where, MAX_SUBREQUESTS, subrequest, unique="name")
+
+
+def _subrequest(compile_selector: CompileSelector, entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    yield from check(child(path, "name"), entry.get("name") or "", label)
+    yield from _wish(entry, path, compile_selector)
 
 
 def _wish(entry: Mapping[str, Any], path: str, compile_selector: CompileSelector) -> Iterator[Problem]:
@@ -155,7 +144,7 @@ def _allocation_mode(entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
             yield not_supported(child(path, "allocationMode"), mode, ("All", "ExactCount"))
 
 
-def _constraint(entry: Mapping[str, Any], path: str, names: RequestNames) -> Iterator[Problem]:
+def _constraint(names: RequestNames, entry: Mapping[str, Any], path: str) -> Iterator[Problem]:
     yield from references(entry.get("requests") or [], child(path, "requests"), names)
     if (match := entry.get("matchAttribute")) is not None:
         yield from fully_qualified_name(child(path, "matchAttribute"), match)

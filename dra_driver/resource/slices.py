@@ -1,20 +1,19 @@
 """ResourceSlice: who offers what, and from which nodes it can be reached."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from dra_driver.resource.devices import counter_set_name, counters, device
+from dra_driver.resource.devices import counter_set, device
 from dra_driver.resource.limits import MAX_COUNTER_SETS, MAX_DEVICES, MAX_DEVICES_WITH_EXTRAS
 from dra_driver.resource.names import check, driver_name, pool_name, subdomain
 from dra_driver.resource.nodes import node_selector
 from dra_driver.resource.problems import (
     Problem,
     child,
-    duplicates,
-    index,
+    each,
     invalid,
     required,
-    too_many,
 )
 
 _SELECTIONS = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
@@ -33,7 +32,8 @@ def resource_slice(obj: Mapping[str, Any]) -> Iterator[Problem]:
         yield invalid(path, "", "only one of `sharedCounters` or `devices` is allowed")
     per_device = spec.get("perDeviceNodeSelection") is True
     yield from _devices(devices or [], child(path, "devices"), node_selection=per_device)
-    yield from _counter_sets(sets or [], child(path, "sharedCounters"))
+    where, named = child(path, "sharedCounters"), partial(counter_set, "name")
+    yield from each(sets or [], where, MAX_COUNTER_SETS, named, unique="name")
 
 
 def needs_small_slice(entry: Mapping[str, Any]) -> bool:
@@ -85,21 +85,4 @@ def _unset(value: Any) -> bool:
 def _devices(entries: list[Any], path: str, *, node_selection: bool) -> Iterator[Problem]:
     entries = [entry or {} for entry in entries]
     limit = MAX_DEVICES_WITH_EXTRAS if any(map(needs_small_slice, entries)) else MAX_DEVICES
-    if len(entries) > limit:
-        yield too_many(path, len(entries), limit)
-        return
-    for position, entry in enumerate(entries):
-        yield from device(entry, index(path, position), node_selection=node_selection)
-    yield from duplicates(path, [entry.get("name") or "" for entry in entries])
-
-
-def _counter_sets(entries: list[Any], path: str) -> Iterator[Problem]:
-    if len(entries) > MAX_COUNTER_SETS:
-        yield too_many(path, len(entries), MAX_COUNTER_SETS)
-        return
-    entries = [entry or {} for entry in entries]
-    for position, entry in enumerate(entries):
-        where = index(path, position)
-        yield from counter_set_name(entry.get("name") or "", child(where, "name"))
-        yield from counters(entry.get("counters") or {}, child(where, "counters"))
-    yield from duplicates(path, [entry.get("name") or "" for entry in entries])
+    yield from each(entries, path, limit, partial(device, node_selection=node_selection), unique="name")
