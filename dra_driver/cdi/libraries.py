@@ -1,8 +1,8 @@
 """The driver's libraries under a root: all of its version, with the names that programs know them by.
 
 A driver's libraries end in its version, `libcuda.so.580.95.05`, whatever the distribution puts them into. They are
-looked for in the well-known directories and in those where the dynamic loader's cache has libcuda or
-libnvidia-ml. The version is that of the loaded kernel module, for two may be installed, and libraries of the other
+looked for in the well-known directories, in those where the dynamic loader's cache has libcuda or libnvidia-ml, and in
+those where links to these two lead: Debian has each driver in a directory of its own. The version is that of the loaded kernel module, for two may be installed, and libraries of the other
 one do nothing but say "driver/library version mismatch". Where no kernel module says (the plugin does not see the
 host's /sys) it is the one that `libcuda.so.1`, or else `libnvidia-ml.so.1`, leads to.
 
@@ -26,6 +26,7 @@ log = structlog.get_logger(__name__)
 REQUIRED = ("libcuda", "libnvidia-ml")
 DIRECTORIES = tuple(f"/{path}" for path in LIBRARY_DIRECTORIES if "*" not in path and "wsl" not in path)
 LD_CACHE = "/etc/ld.so.cache"
+_LINKS = tuple(f"{stem}.so.1" for stem in REQUIRED)
 _SUBDIRECTORIES = ("", "vdpau/")
 # Parts of the driver with versions of their own.
 _OF_OTHER_VERSIONS = re.compile(
@@ -114,10 +115,18 @@ def _directories(look: Look) -> Iterator[str]:
     """Every directory with libraries once, by the first of its names."""
     seen: set[str] = set()
     for directory in (*DIRECTORIES, *_cached_directories(look)):
-        real = look.directory(directory)
-        if real is not None and real not in seen:
-            seen.add(real)
-            yield "" if directory == "/." else directory
+        for place in (directory, *_behind_links(look, directory)):
+            real = look.directory(place)
+            if real is not None and real not in seen:
+                seen.add(real)
+                yield "" if place == "/." else place
+
+
+def _behind_links(look: Look, directory: str) -> Iterator[str]:
+    for name in _LINKS:
+        real = look.file(f"{directory}/{name}")
+        if real is not None:
+            yield real.rpartition("/")[0] or "/."
 
 
 def _cached_directories(look: Look) -> Iterator[str]:
@@ -131,7 +140,7 @@ def _cached_directories(look: Look) -> Iterator[str]:
         cache = ldcache.LibraryCache(problem=error.strerror)
     if cache.problem is not None:
         log.warning("loader cache passed over", path=look.host_path(real), err=cache.problem)
-    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+    for name in _LINKS:
         for path in cache.paths(name):
             if path.startswith("/"):
                 yield path.rpartition("/")[0] or "/."

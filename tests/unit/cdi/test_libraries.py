@@ -132,6 +132,27 @@ def test_a_cache_that_cannot_be_read_takes_nothing_away(driver: Any, find: Find,
     assert find().missing() == ()
 
 
+def test_a_directory_that_only_links_lead_to_is_looked_into(driver: Any, find: Find) -> None:
+    libraries, alternatives = driver.local / driver.libraries, driver.local / "etc/alternatives"
+    (libraries / "nvidia").mkdir()
+    (libraries / "nvidia/tesla").mkdir()
+    alternatives.mkdir(parents=True)
+    for name in ("libcuda", "libnvidia-ml"):
+        file = f"{name}.so.{VERSION}"
+        (libraries / file).rename(libraries / "nvidia/tesla" / file)
+        (libraries / f"{name}.so.1").unlink()
+        (libraries / f"{name}.so.1").symlink_to(f"/etc/alternatives/{name}")
+        (alternatives / name).symlink_to(f"/{driver.libraries}/nvidia/tesla/{file}")
+    (libraries / f"nvidia/tesla/libnvidia-x.so.{VERSION}").write_bytes(
+        shared_library("libnvidia-x.so.1", "x86_64")
+    )
+
+    found = find()
+
+    assert {library.directory for library in found.found} == {f"/{driver.libraries}/nvidia/tesla"}
+    assert set(names(found)) == {"libcuda", "libnvidia-ml", "libnvidia-x"}
+
+
 def test_a_directory_with_two_names_is_looked_into_once(driver: Any, find: Find) -> None:
     (driver.local / "lib").symlink_to("usr/lib")
     (driver.local / "usr/lib64").symlink_to("/usr/lib/x86_64-linux-gnu")
