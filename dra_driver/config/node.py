@@ -93,6 +93,9 @@ class NodeConfig:
         )
 
 
+DEFAULT = NodeConfig()
+
+
 def load(path: Path, mig: MigMode = MigMode.AUTO) -> NodeConfig:
     """The configuration in a file; UsageError says all that is wrong with it, each with its line."""
     from dra_driver.config import node_models

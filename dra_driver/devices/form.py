@@ -9,7 +9,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dra_driver.devices.model import AttributeValue, Note, NoteReason, Version
+from dra_driver.config.node import Shares
+from dra_driver.devices.model import (
+    AttributeValue,
+    CounterConsumption,
+    Device,
+    Note,
+    NoteReason,
+    Target,
+    Version,
+)
+from dra_driver.devices.shares import SHARES, obstacle_to, request_policies
 from dra_driver.quantity import Quantity
 from dra_driver.resource.limits import MAX_ATTRIBUTE_LENGTH, MAX_ATTRIBUTES_AND_CAPACITIES
 from dra_driver.resource.names import size
@@ -59,7 +69,29 @@ class Form:
         """A capacity in bytes. Zero is unknown: some integrated GPUs report it."""
         self._measure(name, value or None, Quantity.of_bytes)
 
-    def fit(self) -> None:
+    def device_of(
+        self, target: Target, *, shares: Shares = "none", consumes: tuple[CounterConsumption, ...] = ()
+    ) -> Device:
+        """The device as it is published."""
+        objection = obstacle_to(self.capacity, shares)
+        if objection is not None:
+            message = f"device {self.device} is offered to one claim at a time: {objection}"
+            self.notes.append(Note(NoteReason.NOT_SHARED, self.device, message))
+            shares = "none"
+        if isinstance(shares, int):
+            self.count(SHARES, shares)
+        self._fit()
+        return Device(
+            self.device,
+            target,
+            self.attributes,
+            self.capacity,
+            consumes=consumes,
+            allow_multiple_allocations=shares != "none",
+            policies={} if shares == "none" else request_policies(self.capacity, shares),
+        )
+
+    def _fit(self) -> None:
         """Keep to the number of values that a device may have. Memory slices go first, all of them:
 
         some of them would read as a smaller placement.

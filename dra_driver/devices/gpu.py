@@ -1,5 +1,7 @@
 """The published form of whole GPUs, and what MIG devices share with their parent."""
 
+from dra_driver.config.node import Shares
+from dra_driver.devices.cut import WHOLE, Cut
 from dra_driver.devices.form import NUMA_NODE, PCI_BUS_ID, PCIE_ROOT, Form
 from dra_driver.devices.model import Device, Note, Target, Version
 from dra_driver.devices.names import gpu_name
@@ -12,7 +14,9 @@ from dra_driver.versions import cuda_semver, driver_semver
 _INTEGRATED = frozenset({(5, 3), (6, 2), (7, 2), (8, 7), (10, 1), (11, 0), (12, 1)})
 
 
-def gpu_device(gpu: Gpu, inventory: Inventory, clique: Clique | None) -> tuple[Device, list[Note]]:
+def gpu_device(
+    gpu: Gpu, inventory: Inventory, clique: Clique | None, cut: Cut = WHOLE, shares: Shares = "none"
+) -> tuple[Device, list[Note]]:
     """`gpu` as one device, with notes on what could not be published."""
     form = Form(gpu_name(gpu.pci_address))
     form.attribute("type", "gpu")
@@ -20,8 +24,9 @@ def gpu_device(gpu: Gpu, inventory: Inventory, clique: Clique | None) -> tuple[D
     put_common(form, gpu, inventory)
     form.attribute("memoryKind", memory_kind(gpu, gpu.memory_bytes))
     form.attribute("migCapable", gpu.mig is not None)
-    # A GPU that knows no MIG is not in MIG mode, so selectors on the mode work on any mix of GPUs.
-    form.attribute("migMode", "enabled" if gpu.mig and gpu.mig.enabled else "disabled")
+    # As a claim gets it: whole GPUs are never given in MIG mode, and one that knows none is not in it.
+    form.attribute("migMode", "disabled")
+    form.attribute("migObstacle", cut.obstacle)
     if clique is not None:
         form.attribute("nvlinkClique", clique.id)
         form.attribute("nvlinkPeers", clique.peers)
@@ -31,7 +36,8 @@ def gpu_device(gpu: Gpu, inventory: Inventory, clique: Clique | None) -> tuple[D
     form.bytes("memory", gpu.memory_bytes)
     form.count("multiprocessors", gpu.multiprocessors or None)
     target = Target("gpu", gpu.uuid, gpu.uuid, gpu.pci_address)
-    return Device(form.device, target, form.attributes, form.capacity), form.notes
+    consumes = () if cut.board is None else (cut.board.all(),)
+    return form.device_of(target, shares=shares, consumes=consumes), form.notes
 
 
 def put_common(form: Form, gpu: Gpu, inventory: Inventory) -> None:

@@ -60,17 +60,28 @@ class CounterSet:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestPolicy:
-    """What a claim may ask of a capacity that several allocations share: multiples of `step` from `minimum` on."""
+class Limits:
+    """Amounts from `minimum` to `maximum`; with a step, only the minimum and multiples of it more."""
 
-    default: Quantity  # what an allocation takes that names no amount
     minimum: Quantity
     maximum: Quantity
-    step: Quantity
+    step: Quantity | None = None
+
+    def as_dict(self) -> dict[str, str]:
+        limits = {"min": str(self.minimum), "max": str(self.maximum)}
+        return limits if self.step is None else {**limits, "step": str(self.step)}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPolicy:
+    """What a claim may ask of a capacity that several allocations share: without limits, what is left."""
+
+    default: Quantity  # what an allocation takes that names no amount
+    limits: Limits | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        limits = {"min": str(self.minimum), "max": str(self.maximum), "step": str(self.step)}
-        return {"default": str(self.default), "validRange": limits}
+        default = {"default": str(self.default)}
+        return default if self.limits is None else {**default, "validRange": self.limits.as_dict()}
 
 
 TargetKind = Literal["gpu", "mig", "partition"]
@@ -193,9 +204,12 @@ def device_from_dict(body: Mapping[str, Any], target: Target) -> Device:
 
 
 def _policy(body: Mapping[str, Any]) -> RequestPolicy:
-    limits = body["validRange"]
-    amounts = (body["default"], limits["min"], limits["max"], limits["step"])
-    return RequestPolicy(*(Quantity.parse(text) for text in amounts))
+    default, bounds = Quantity.parse(body["default"]), body.get("validRange")
+    if bounds is None:
+        return RequestPolicy(default)
+    low, high, step = (bounds.get(name) for name in ("min", "max", "step"))
+    limits = Limits(Quantity.parse(low), Quantity.parse(high), None if step is None else Quantity.parse(step))
+    return RequestPolicy(default, limits)
 
 
 def _attribute_value(body: Mapping[str, Any]) -> AttributeValue:
@@ -233,6 +247,8 @@ class NoteReason(StrEnum):
     GPU_FAULT = "gpu-fault"
     MIG_EMPTY = "mig-empty"  # in MIG mode without MIG devices: nothing of the GPU is published
     MIG_PENDING = "mig-pending"  # the MIG mode changes with the next reset
+    MIG_MODE = "mig-mode"  # not offered as the node configuration says
+    NOT_SHARED = "not-shared"  # for one claim at a time, though the node configuration says otherwise
     DUPLICATE = "duplicate"  # two pieces of hardware with one name
     HELD_LOST = "held-lost"  # a claim holds a device whose hardware is gone, sick or changed
     HELD_BACK = "held-back"  # a device is not offered, since a claim holds its hardware under another name

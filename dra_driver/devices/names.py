@@ -7,7 +7,8 @@ same name when it is made again.
 
 import re
 
-from dra_driver.inventory.model import Gpu, MigDevice
+from dra_driver.inventory.mig_rules import Place
+from dra_driver.inventory.model import Gpu
 from dra_driver.resource.limits import MAX_LABEL
 
 DRIVER_NAME = "gpu.nvidia.com"
@@ -19,15 +20,15 @@ def gpu_name(pci_address: str) -> str:
     return f"gpu-{_label(pci_address)}"
 
 
-def mig_name(gpu: Gpu, mig: MigDevice) -> str:
+def mig_name(gpu: Gpu, place: Place) -> str:
     """gpu-0000-65-00-0-mig-1g-5gb-19-0: profile, profile id, first memory slice.
 
     The profile id tells 1g.24gb+me from 1g.24gb-me, which are written alike in a DNS label; so a profile of
     undue length may be cut.
     """
-    parent, placed = gpu_name(gpu.pci_address), f"{mig.profile.id}-{mig.placement}"
+    parent, placed = gpu_name(gpu.pci_address), f"{place.profile.id}-{place.start}"
     room = MAX_LABEL - len(f"{parent}-mig--{placed}")
-    profile = _label(mig.profile.name)[:room].rstrip("-")
+    profile = _label(place.profile.name)[:room].rstrip("-")
     return "-".join(filter(None, (parent, "mig", profile, placed)))
 
 

@@ -4,6 +4,7 @@ So what is least missed by others comes first:
 
 * MIG devices before whole GPUs, small ones before large ones; of two that are equal otherwise, the one without
   the scarce media engines (1g.10gb before 1g.10gb+me);
+* of the places for one profile on a GPU, the last before the first: the large profiles start at the first memory slice;
 * whole GPUs with less memory before those with more;
 * among these, GPUs of small NVLink islands before those of large ones, and each island as a block: a claim for
   a single GPU then breaks a lone GPU or an island already broken, and pairs and eights stay whole for those who
@@ -27,9 +28,9 @@ def sort_key(device: Device) -> tuple[Any, ...]:
     amounts = device.capacity.get
     memory, processors = amounts("memory", _NONE), amounts("multiprocessors", _NONE)
     place = (len(device.target.pci_address), device.target.pci_address)
-    if device.target.kind == "mig":
+    if device.target.kind != "gpu":
         media = sum(amounts(name, _NONE).nanos for name in _MEDIA)
-        return (0, memory, processors, media, *place, *natural(device.name))
+        return (0, memory, processors, media, *place, -(device.target.start or 0), *natural(device.name))
     peers, clique = device.attributes.get("nvlinkPeers", 0), device.attributes.get("nvlinkClique", "")
     island = (len(clique), clique) if isinstance(clique, str) else (0, "")
     return (1, memory, peers if isinstance(peers, int) else 0, *island, *place, device.name)

@@ -3,7 +3,8 @@
 A claim stays allocated while its Pod lives, and the scheduler counts a device, and the counters it takes, as used
 only while a slice lists it. So a held device never leaves the pool:
 
-* its hardware is there under its name: it is published as it is now, and takes the counters it took;
+* its hardware is there under its name: it is published as it is now, but takes the counters it took, and is shared as it
+  was: another node configuration comes into force for a device when no claim holds it;
 * else (lost, sick, replaced, cut into MIG devices, NVML away) it is published as it was recorded, with a taint that
   keeps new claims off it.
 
@@ -15,9 +16,13 @@ put two claims on the same memory. Both end with the claim.
 
 MIG devices overlap where they have memory slices in common; a whole GPU overlaps everything on it. The GPU is
 compared by UUID and by PCI address, since either may be what the stale container reaches.
+
+No counter is ever less than what held devices take of it, whatever the hardware says now: schedulers hold back every
+device of the pool that uses counters while a single one is overdrawn. And a consumption of a set that is not there
+makes them ignore the pool.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dra_driver.devices.memory_slices import memory_slices
@@ -36,7 +41,11 @@ class Retained:
 
 
 def retain(
-    offered: Sequence[Device], held: Iterable[HeldDevice], inventory: Inventory, driver_name: str
+    offered: Iterable[Device],
+    counter_sets: Iterable[CounterSet],
+    held: Iterable[HeldDevice],
+    inventory: Inventory,
+    driver_name: str,
 ) -> Retained:
     """Reconcile what the hardware offers with what records hold."""
     current = {device.name: device for device in offered}
@@ -47,8 +56,8 @@ def retain(
     notes: list[Note] = []
     for name, hold in sorted(holds.items()):
         device = current.get(name)
-        if device is not None and device.target.uuid == hold.device.target.uuid:
-            kept[name] = replace(device, consumes=hold.device.consumes or device.consumes)
+        if device is not None and device.target == hold.device.target:
+            kept[name] = _as_held(device, hold.device)
             continue
         cause, text = _cause(hold.device, inventory)
         taint = Taint(f"{driver_name.lower()}/gpu-lost", cause, "NoSchedule")
@@ -64,7 +73,16 @@ def retain(
         else:
             why = f"claim {blocker.claim} holds {blocker.device.name} on the same hardware"
             notes.append(Note(NoteReason.HELD_BACK, name, f"device {name} is not offered: {why}"))
-    return Retained(tuple(kept.values()), _counter_sets(lost), tuple(notes))
+    taken = [kept[name] for name in holds]
+    return Retained(tuple(kept.values()), _counter_sets(counter_sets, taken), tuple(notes))
+
+
+def _as_held(now: Device, held: Device) -> Device:
+    """A device whose hardware is there, for which the scheduler counts what it was allocated as."""
+    device = replace(now, consumes=held.consumes or now.consumes)
+    if not held.allow_multiple_allocations:
+        return device
+    return replace(device, allow_multiple_allocations=True, capacity=held.capacity, policies=held.policies)
 
 
 def _cause(device: Device, inventory: Inventory) -> tuple[str, str]:
@@ -83,6 +101,8 @@ def _cause(device: Device, inventory: Inventory) -> tuple[str, str]:
         return "moved", f"is gone: its GPU is at {gpu.pci_address} now"
     if target.kind == "gpu":
         return "mig-mode", "is gone: its GPU is in MIG mode now"
+    if target.kind == "partition":
+        return "missing", "is gone: its GPU has other MIG devices there, or cannot be cut so any more"
     return "missing", f"is gone: there is no MIG device {target.uuid}"
 
 
@@ -94,15 +114,16 @@ def _overlap(held: Device, offered: Device) -> bool:
     return not mine or not theirs or not mine.isdisjoint(theirs)
 
 
-def _counter_sets(lost: Iterable[HeldDevice]) -> tuple[CounterSet, ...]:
-    """Counter sets for devices whose hardware offers none any more: just as large as what they take.
-
-    A consumption of an unknown set makes schedulers ignore the whole pool.
-    """
-    totals: dict[str, dict[str, Quantity]] = {}
-    for consumption in (entry for hold in lost for entry in hold.device.consumes):
-        total = totals.setdefault(consumption.counter_set, {})
+def _counter_sets(offered: Iterable[CounterSet], held: Iterable[Device]) -> tuple[CounterSet, ...]:
+    """The counter sets, raised to what held devices take where that is more."""
+    totals = {counter_set.name: dict(counter_set.counters) for counter_set in offered}
+    taken: dict[tuple[str, str], Quantity] = {}
+    for consumption in (entry for device in held for entry in device.consumes):
         for name, amount in consumption.counters.items():
-            before = total.get(name)
-            total[name] = amount if before is None else replace(amount, nanos=amount.nanos + before.nanos)
+            key = consumption.counter_set, name
+            before = taken.get(key)
+            taken[key] = amount if before is None else replace(amount, nanos=amount.nanos + before.nanos)
+    for (counter_set, name), amount in taken.items():
+        total = totals.setdefault(counter_set, {})
+        total[name] = max(amount, total.get(name, amount))
     return tuple(CounterSet(name, total) for name, total in sorted(totals.items()))

@@ -8,6 +8,7 @@ import pytest
 from dra_driver.devices.model import (
     CounterConsumption,
     Device,
+    Limits,
     RequestPolicy,
     Target,
     device_from_dict,
@@ -40,21 +41,21 @@ def test_what_is_no_hardware_is_refused(change: dict[str, object]) -> None:
 
 
 def test_shares_and_counters_are_read_as_they_were_written() -> None:
-    policy = RequestPolicy(*(Quantity.of(amount) for amount in (1, 1, 4, 1)))
+    policy = RequestPolicy(Quantity.of(1), Limits(*(Quantity.of(amount) for amount in (1, 4, 1))))
     device = Device(
         "gpu-0",
         GPU,
         capacity={"memory": Quantity.parse("40Gi"), "shares": Quantity.of(4)},
         consumes=(CounterConsumption("gpu-0-counters", {"memory": Quantity.parse("40Gi")}),),
         allow_multiple_allocations=True,
-        policies={"shares": policy},
+        policies={"shares": policy, "memory": RequestPolicy(Quantity.of(0))},
     )
 
     assert device == device_from_dict(device.as_dict(), GPU)
 
 
 def test_shares_are_written_as_the_api_server_takes_them(slice_of: Callable[..., dict[str, Any]]) -> None:
-    policy = RequestPolicy(*(Quantity.of(amount) for amount in (1, 1, 4, 1)))
+    policy = RequestPolicy(Quantity.of(1), Limits(*(Quantity.of(amount) for amount in (1, 4, 1))))
     device = Device(
         "gpu-0",
         GPU,
