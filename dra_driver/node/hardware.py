@@ -19,6 +19,8 @@ from dra_driver.inventory.model import Inventory
 
 log = structlog.get_logger(__name__)
 
+_LOOK_SECONDS = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -48,6 +50,8 @@ class Hardware:
         self.notes = NoteLog()
         self.scanned = threading.Event()  # set after the first look, whatever it found
         self._wake = threading.Event()
+        self._looks = threading.Condition()  # guards the two numbers
+        self._begun = self._ended = 0
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="hardware", daemon=True)
 
@@ -57,6 +61,16 @@ class Hardware:
     def look(self) -> None:
         """Look again now: a claim was released, or somebody wants to know."""
         self._wake.set()
+
+    def look_and_wait(self, seconds: float = _LOOK_SECONDS) -> None:
+        """Look again now, and return when `snapshot` is what that look found, or the time is up."""
+        if threading.current_thread() is self._thread:
+            self._wake.set()  # which is what we would wait for
+            return
+        with self._looks:
+            wanted = self._begun + 1
+            self._wake.set()
+            self._looks.wait_for(lambda: self._ended >= wanted, seconds)
 
     def stop(self) -> None:
         """End the loop. A scan that hangs is left behind: its thread ends with the process."""
@@ -80,15 +94,23 @@ class Hardware:
         self._backend.close()
 
     def _look(self) -> None:
+        with self._looks:
+            self._begun += 1
         before = self.snapshot
+        held = self._held()
         inventory = self._backend.scan()
         if inventory.problems != before.inventory.problems or not self.scanned.is_set():
             for problem in inventory.problems:
                 log.warning(
                     "problem with the hardware", err=problem.message, gpu=problem.uuid or problem.pci_address
                 )
-        devices = build_devices(inventory, self._held(), driver_name=self._driver_name)
+        # MIG devices come and go with claims while we look; what was anybody's at either end is not nobody's.
+        owners = {(hold.claim_uid, hold.device.name): hold for hold in (*held, *self._held())}
+        devices = build_devices(inventory, owners.values(), driver_name=self._driver_name)
         self.snapshot = Snapshot(inventory, devices)
+        with self._looks:
+            self._ended = self._begun
+            self._looks.notify_all()
         self.notes.update(devices.notes)
         changed = devices != before.devices or not self.scanned.is_set()
         self.scanned.set()

@@ -21,7 +21,7 @@ claim: the GPU stays in MIG mode, and is tried again when somebody wants it whol
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -41,22 +41,16 @@ log = structlog.get_logger(__name__)
 class MigDevices:
     """All steps of the kind.
 
-    `managed` tells the UUIDs of the GPUs that are cut on demand. With `destroy_unowned`, what no claim owns
-    on them is destroyed. `look` has the inventory be read anew: a GPU whose mode was switched may have another minor.
+    `managed` tells the UUIDs of the GPUs that are cut on demand, and of each whether what no claim owns on it is
+    destroyed. `look` has the inventory be read anew: a GPU whose mode was switched may have another minor.
     """
 
     def __init__(
-        self,
-        control: MigControl,
-        managed: Callable[[], Iterable[str]],
-        look: Callable[[], None],
-        *,
-        destroy_unowned: bool = False,
+        self, control: MigControl, managed: Callable[[], Mapping[str, bool]], look: Callable[[], None]
     ) -> None:
         self.control = control
-        self._managed = managed
+        self.managed = managed
         self._look = look
-        self._destroy_unowned = destroy_unowned
         self._mutex = threading.Lock()  # guards the set
         self._cleared: set[str] = set()  # GPUs
 
@@ -86,7 +80,7 @@ class MigDevices:
         return False
 
     def restore(self, recorded: Sequence[OtherStep]) -> None:
-        for gpu in self._managed():
+        for gpu in self.managed():
             try:
                 self.clear_unowned(gpu, recorded)
             except DriverError as error:
@@ -97,10 +91,11 @@ class MigDevices:
         with self._mutex:
             if gpu in self._cleared:
                 return
+        may_destroy = self.managed().get(gpu, False)
         for instance in self.control.instances(gpu):
             if any(_is_ours(other.state, instance) for other in recorded if other.state["gpu"] == gpu):
                 continue
-            if instance.compute_instances and not self._destroy_unowned:
+            if instance.compute_instances and not may_destroy:
                 continue
             try:
                 self.destroy(gpu, instance)

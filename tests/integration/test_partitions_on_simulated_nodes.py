@@ -16,7 +16,7 @@ from dra_driver.cdi.validate import validate
 from dra_driver.devices.gpu import gpu_device
 from dra_driver.devices.model import CounterConsumption, Device, DeviceSet, Target
 from dra_driver.errors import ConflictError, HardwareError, UnavailableError
-from dra_driver.files import Files
+from dra_driver.files import AnyPath, Files
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.faults import faults_file
 from dra_driver.inventory.model import Gpu
@@ -43,11 +43,17 @@ class KillingFiles:
         self._after = after
         self.done: list[str] = []  # names of what was written, "-" before what was removed
 
-    def write_atomic(self, path: Path, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
-        self._do(path.name, lambda: dra_driver.files.write_atomic(path, data, mode=mode, sync=sync))
+    def write_atomic(self, path: AnyPath, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+        self._do(Path(path).name, lambda: dra_driver.files.write_atomic(path, data, mode=mode, sync=sync))
 
-    def remove(self, path: Path, *, sync: bool = True) -> bool:
-        removed: bool = self._do(f"-{path.name}", lambda: dra_driver.files.remove(path, sync=sync))
+    def write_new(self, path: AnyPath, data: bytes, *, mode: int = 0o600) -> bool:
+        if Path(path).exists():
+            return False
+        written: bool = self._do(Path(path).name, lambda: dra_driver.files.write_new(path, data, mode=mode))
+        return written
+
+    def remove(self, path: AnyPath, *, sync: bool = True) -> bool:
+        removed: bool = self._do(f"-{Path(path).name}", lambda: dra_driver.files.remove(path, sync=sync))
         return removed
 
     def _do(self, name: str, action: Callable[[], Any]) -> Any:
@@ -75,9 +81,8 @@ class Node:
     def start(self, files: Files = dra_driver.files) -> None:
         self.backend = SimulatedBackend(PROFILE, "node-a", driver_root=self.root, files=files)
         local = Root(PurePosixPath(self.root), self.root, PLACEHOLDERS)
-        partitions = MigDevices(
-            self.backend.mig, lambda: [gpu.uuid for gpu in self.backend.scan().gpus], lambda: None
-        )
+        managed = {gpu.uuid: False for gpu in PROFILE.gpus_on("node-a")}
+        partitions = MigDevices(self.backend.mig, lambda: managed, lambda: None)
         self.records = RecordStore(self.path / "claims", boot_id="boot", files=files)
         self.engine = Engine(
             driver_name=DRIVER,

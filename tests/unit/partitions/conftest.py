@@ -84,9 +84,7 @@ class Node:
         self.restart()
 
     def restart(self, *, destroy_unowned: bool = False) -> None:
-        self.devices = MigDevices(
-            self.control, lambda: [self.gpu.uuid], self._look, destroy_unowned=destroy_unowned
-        )
+        self.devices = MigDevices(self.control, lambda: {self.gpu.uuid: destroy_unowned}, self._look)
 
     def _look(self) -> None:
         self.looks.append(self.backend.mig.mode(self.gpu.uuid))
