@@ -24,6 +24,7 @@ class Settings:
     webhook_service: str
     certificate_secret: str
     certificate_dir: Path | None  # None: self-made, in the Secret
+    taint_pools_without_driver: bool
     metrics_address: str | None  # "host:port"; None: not served
     log_format: str
     log_level: str
@@ -50,6 +51,12 @@ FLAGS = (
         "certificate-dir",
         None,
         "directory of a tls.crt and tls.key that are made elsewhere, such as by cert-manager; default: made here",
+    ),
+    Flag(
+        "taint-pools-without-driver",
+        "no",
+        "yes: keep Pods off pools that no node plugin stands behind, by a DeviceTaintRule, until one does; no: propose it",
+        choices=("yes", "no"),
     ),
     Flag("metrics-address", None, "host:port for /metrics, /healthz and /readyz; default: not served"),
     *LOGGING,
@@ -83,6 +90,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] | None = None
         webhook_service=values.text("webhook_service"),
         certificate_secret=values.text("certificate_secret"),
         certificate_dir=values.path("certificate_dir"),
+        taint_pools_without_driver=values["taint_pools_without_driver"] == "yes",
         metrics_address=values.address("metrics_address"),
         log_format=values.text("log_format"),
         log_level=values.text("log_level"),

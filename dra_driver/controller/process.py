@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from dra_driver.controller import config
 from dra_driver.controller.cluster import Cluster
+from dra_driver.controller.explainer.part import Explainer
 from dra_driver.controller.flags import Settings
 from dra_driver.controller.part import Part, Surroundings
 from dra_driver.controller.webhook.part import WebhookPart
@@ -61,4 +62,4 @@ class Controller:
 def make_parts(surroundings: Surroundings) -> list[Part]:
     """Every part, in the order of start: what others read comes first."""
     cluster = Cluster(surroundings.client, namespace=surroundings.settings.namespace)
-    return [cluster, WebhookPart(surroundings, cluster)]
+    return [cluster, WebhookPart(surroundings, cluster), Explainer(surroundings, cluster)]

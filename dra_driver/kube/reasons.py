@@ -13,4 +13,6 @@ class Reason(StrEnum):
     DEVICE_RECOVERED = "DeviceRecovered"
     DRIVER_CONFLICT = "DriverConflict"  # another driver or device plugin manages the same GPUs
     HARDWARE_UNAVAILABLE = "HardwareUnavailable"  # NVML or the kernel driver does not answer
-    CLAIM_NOT_SATISFIABLE = "ClaimNotSatisfiable"
+    CLAIM_NOT_SATISFIABLE = "ClaimNotSatisfiable"  # of a claim, and of a Pod that waits for one
+    CLAIM_NOT_RESERVED = "ClaimNotReserved"  # it holds devices, and no Pod uses them
+    DRIVER_NOT_RUNNING = "DriverNotRunning"  # a pool is offered that no driver stands behind

@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from dra_driver.devices.plugins import device_plugin_resources
 from dra_driver.errors import ApiError, UnavailableError, UsageError, one_line
 from dra_driver.kube.backoff import Backoff
 from dra_driver.kubelet.probe import registered_driver
@@ -24,7 +25,6 @@ from dra_driver.kubelet.probe import registered_driver
 log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 60.0
-_DEVICE_PLUGIN_PREFIXES = ("nvidia.com/gpu", "nvidia.com/mig-")
 
 
 def refuse_other_driver(driver_name: str, registry_dir: Path, plugin_dir: Path) -> None:
@@ -65,16 +65,6 @@ def _official_claims(checkpoint: Path) -> int:
         if isinstance(claims, dict):
             return len(claims)
     return 0
-
-
-def device_plugin_resources(node: Mapping[str, Any]) -> dict[str, str]:
-    """GPU resources that a device plugin advertises in a Node's status, such as {"nvidia.com/gpu": "8"}."""
-    allocatable = (node.get("status") or {}).get("allocatable") or {}
-    return {
-        name: str(amount)
-        for name, amount in sorted(allocatable.items())
-        if name.startswith(_DEVICE_PLUGIN_PREFIXES) and str(amount) != "0"
-    }
 
 
 class DevicePluginWatch:

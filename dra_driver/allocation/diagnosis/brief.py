@@ -55,9 +55,9 @@ class Brief:
 
 def brief(diagnosis: Diagnosis) -> Brief:
     """The shortest true reason why a claim or Pod waits."""
-    wrong = next((remark for remark in diagnosis.remarks if remark.severity == "error"), None)
+    wrong = next((remark for remark in diagnosis.remarks if remark.code in REMARKS), None)
     if wrong is not None:
-        return Brief(wrong.code if wrong.code in REMARKS else "other", _cut(_with_fix(wrong)))
+        return Brief(wrong.code, _cut(_with_fix(wrong)))
     explanation = diagnosis.explanation
     if explanation is None or explanation.satisfiable:
         return Brief(SATISFIABLE, "")
@@ -81,7 +81,7 @@ def _reason(explanation: Explanation) -> tuple[str, str]:
     if failing is not None:
         return Kind.ERROR, failing
     if explanation.error is not None:
-        return "other", f"the scheduler gives up: {explanation.error}"
+        return "other", f"the scheduler gives up: {_without_name(explanation, explanation.error)}"
     near = explanation.nodes[0]
     if not near.requests:
         return NODES_CLOSED, f"no node is open to it: {_counted(explanation.nodes)}"
@@ -97,6 +97,14 @@ def _reason(explanation: Explanation) -> tuple[str, str]:
     if kind is None:
         return NO_DEVICES, _short_of(missing)
     return kind, explanation.nearest[0] if explanation.nearest else _most(missing)
+
+
+def _without_name(explanation: Explanation, error: str) -> str:
+    """The error without the name of the one claim that it can be about, which is known to whoever asks."""
+    if len(explanation.claims) != 1:
+        return error
+    name = explanation.claims[0]
+    return error.replace(f"claim {name}, ", "").replace(f"claim {name}: ", "")
 
 
 def _failing(explanation: Explanation) -> str | None:

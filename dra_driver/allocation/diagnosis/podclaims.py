@@ -9,7 +9,7 @@ from dra_driver.allocation.diagnosis.model import Remark
 from dra_driver.allocation.diagnosis.references import missing_claim, missing_template
 from dra_driver.allocation.diagnosis.world import Object, World, is_allocated, namespace_of
 from dra_driver.allocation.explanation.scene import name_of
-from dra_driver.allocation.extended import EXTENDED_CLAIM, ExtendedResources
+from dra_driver.allocation.extended import ExtendedResources
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"  # annotation of a claim made from a template
 
@@ -105,11 +105,8 @@ def _special(world: World, pod: Object, resources: ExtendedResources) -> Object:
     if known is not None:
         return known
     uid = pod["metadata"].get("uid")
-    for claim in world.claims:
-        metadata = claim["metadata"]
-        mine = uid and any(owner.get("uid") == uid for owner in metadata.get("ownerReferences") or ())
-        if mine and (metadata.get("annotations") or {}).get(EXTENDED_CLAIM) == "true":
-            return claim
+    if uid in world.extended:
+        return world.extended[uid]
     named = {**pod["metadata"], "namespace": namespace_of(pod), "uid": uid or ""}
     body = extended.claim_body({"metadata": named}, resources)
     body["metadata"]["name"] = f"{pod['metadata']['name']}-extended-resources"

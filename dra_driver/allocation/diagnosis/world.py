@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from dra_driver.allocation.explanation.scene import Scene, name_of, results_of
+from dra_driver.allocation.extended import EXTENDED_CLAIM
 from dra_driver.allocation.model import DeviceId
 
 Object = Mapping[str, Any]
@@ -39,6 +40,17 @@ class World:
     @cached_property
     def claim(self) -> Mapping[str, Object]:
         return _by_name(self.claims)
+
+    @cached_property
+    def extended(self) -> Mapping[str, Object]:
+        """Claims that the scheduler made for extended resources, by the UID of their Pod."""
+        return {
+            str(owner["uid"]): claim
+            for claim in self.claims
+            if (claim["metadata"].get("annotations") or {}).get(EXTENDED_CLAIM) == "true"
+            for owner in claim["metadata"].get("ownerReferences") or ()
+            if owner.get("uid")
+        }
 
     @cached_property
     def template(self) -> Mapping[str, Object]:

@@ -5,11 +5,12 @@ moment before it is reserved, and a driver that is updated is away for a minute.
 """
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from dra_driver.allocation.diagnosis.world import is_allocated, namespace_of
-from dra_driver.allocation.explanation.scene import name_of, results_of
+from dra_driver.allocation.explanation.scene import results_of
+from dra_driver.devices.plugins import device_plugin_resources
 from dra_driver.kube.events import Reference
 from dra_driver.kube.resources import DEVICE_TAINT_RULES
 
@@ -18,7 +19,6 @@ Key = TypeVar("Key", bound=Hashable)
 
 TAINT_KEY = "driver-not-running"  # behind the driver's name and a slash
 _MANAGED = {"app.kubernetes.io/managed-by": "dra-driver-controller"}
-_PLUGIN_PREFIXES = ("nvidia.com/gpu", "nvidia.com/mig-")
 
 
 class Lasting(Generic[Key]):
@@ -109,7 +109,7 @@ def published_twice(
     }
     found = {}
     for node in nodes:
-        offered = list(_offered(node))
+        offered = [f"{name}: {amount}" for name, amount in device_plugin_resources(node).items()]
         if offered and node["metadata"]["name"] in publishing:
             found[Reference.to(node)] = (
                 f"a device plugin offers {', '.join(offered)} on this node, and {driver_name} publishes the same GPUs:"
@@ -118,17 +118,6 @@ def published_twice(
     return found
 
 
-def _offered(node: Object) -> Iterator[str]:
-    allocatable = (node.get("status") or {}).get("allocatable") or {}
-    for name, amount in sorted(allocatable.items()):
-        if name.startswith(_PLUGIN_PREFIXES) and str(amount) != "0":
-            yield f"{name}: {amount}"
-
-
 def _some(devices: list[str]) -> str:
     shown = ", ".join(devices[:3])
     return f"{shown} and {len(devices) - 3} more devices" if len(devices) > 3 else f"device {shown}"
-
-
-def names(claims: Iterable[Object]) -> list[str]:
-    return [name_of(claim) for claim in claims]

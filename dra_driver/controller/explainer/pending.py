@@ -5,6 +5,7 @@ that differ in nothing but their names share a question. Where a name is part of
 missing) there is nothing to work out, and each asks its own.
 
 A Pod is looked at once the scheduler has had its turn, else a Pod that is about to start would be called unsatisfiable.
+One that names what is not there is never looked at by the scheduler, so of that it is told at once.
 """
 
 import json
@@ -37,10 +38,9 @@ def subjects(world: World, ours: Ours) -> Iterator[Subject]:
     """Everybody who waits for devices of the driver, Pods first."""
     waiting: dict[str, Subject] = {}  # by the Pod's uid
     for pod in world.pods:
-        if _is_waiting(pod):
-            found = _pod(world, ours, pod)
-            if found is not None:
-                waiting[str(pod["metadata"].get("uid"))] = found
+        found = _pod(world, ours, pod)
+        if found is not None:
+            waiting[str(pod["metadata"].get("uid"))] = found
     yield from waiting.values()
     for claim in world.claims:
         if is_allocated(claim) or claim["metadata"].get("deletionTimestamp") or not ours.wanted_by(claim):
@@ -53,22 +53,21 @@ def subjects(world: World, ours: Ours) -> Iterator[Subject]:
             yield Subject(Reference.to(claim), pod_subject.question, pod_subject.ask)
 
 
-def _is_waiting(pod: Object) -> bool:
-    """Whether the scheduler has looked at the Pod in vain."""
+def _pod(world: World, ours: Ours, pod: Object) -> Subject | None:
     if pod["metadata"].get("deletionTimestamp") or pod["spec"].get("schedulingGates"):
-        return False
+        return None
+    needs = claims_of(world, pod)
+    if not (_is_refused(pod) or needs.remarks) or not _concerns(ours, needs):
+        return None
+    return Subject(Reference.to(pod), _question(world, pod, needs), lambda now: diagnose_pod(now, pod))
+
+
+def _is_refused(pod: Object) -> bool:
+    """Whether the scheduler has looked at the Pod in vain."""
     return any(
         one["type"] == "PodScheduled" and one["status"] == "False"
         for one in (pod.get("status") or {}).get("conditions") or ()
     )
-
-
-def _pod(world: World, ours: Ours, pod: Object) -> Subject | None:
-    needs = claims_of(world, pod)
-    about = Reference.to(pod)
-    if not _concerns(ours, needs):
-        return None
-    return Subject(about, _question(world, pod, needs), lambda now: diagnose_pod(now, pod))
 
 
 def _concerns(ours: Ours, needs: PodClaims) -> bool:
@@ -83,7 +82,7 @@ def _concerns(ours: Ours, needs: PodClaims) -> bool:
 def _question(world: World, pod: Object, needs: PodClaims) -> Hashable:
     going = any(claim["metadata"].get("deletionTimestamp") for claim in needs.claims)
     if needs.remarks or not needs.claims or going or any(missing_classes(world, needs.pending)):
-        return pod["metadata"].get("uid")
+        return str(pod["metadata"].get("uid"))
     names = tuple(claim["metadata"]["name"] for claim in needs.claims) if len(needs.claims) > 1 else ()
     return (
         names,
@@ -96,7 +95,7 @@ def _question(world: World, pod: Object, needs: PodClaims) -> Hashable:
 
 def _claim(world: World, claim: Object) -> Subject:
     missing = any(missing_classes(world, [claim]))
-    question = claim["metadata"].get("uid") if missing else _text(claim["spec"])
+    question = str(claim["metadata"].get("uid")) if missing else _text(claim["spec"])
     return Subject(Reference.to(claim), question, lambda now: diagnose_claim(now, claim))
 
 
