@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from dra_driver.cli.demo_report import Devices
+from dra_driver.cli.objects import documents
 from dra_driver.embedded.cluster import Cluster
 from dra_driver.errors import UsageError
 from dra_driver.kube.errors import AlreadyExistsError
@@ -55,27 +56,18 @@ def examples(published: Devices) -> list[dict[str, Any]]:
 
 
 def read_files(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """The objects of YAML files and directories, in the order given."""
+    """The objects of files and directories, in the order given; UsageError where the demo has no use for one."""
     manifests: list[dict[str, Any]] = []
-    for file in files:
-        if not file.exists():
-            raise UsageError(f"{file} does not exist")
-        for path in sorted(file.glob("*.yaml")) if file.is_dir() else [file]:
-            try:
-                documents = [document for document in yaml.safe_load_all(path.read_text()) if document]
-            except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-                raise UsageError(f"{path} cannot be read: {error}") from error
-            for document in documents:
-                _check_kind(path, document)
-                manifests.append(document)
+    for source, manifest in documents([str(file) for file in files]):
+        if (manifest.get("apiVersion"), manifest["kind"]) not in _APPLIED:
+            known = ", ".join(sorted(kind for _, kind in _APPLIED))
+            raise UsageError(
+                f"{source}: the demo applies {known} of their v1, not {manifest.get('apiVersion')} {manifest['kind']}"
+            )
+        if not isinstance(manifest.get("metadata"), dict) or not manifest["metadata"].get("name"):
+            raise UsageError(f"{source}: {manifest['kind']} without a name: metadata.name is missing")
+        manifests.append(manifest)
     return manifests
-
-
-def _check_kind(path: Path, document: Any) -> None:
-    kind = (document.get("apiVersion"), document.get("kind")) if isinstance(document, dict) else (None, None)
-    if kind not in _APPLIED:
-        known = ", ".join(sorted(kind for _, kind in _APPLIED))
-        raise UsageError(f"{path}: the demo applies {known} of their v1, not {kind[0]} {kind[1]}")
 
 
 def apply(cluster: Cluster, manifests: Iterable[dict[str, Any]]) -> list[str]:

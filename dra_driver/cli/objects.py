@@ -42,20 +42,17 @@ def read_objects(names: Sequence[str], *, lists: bool = False) -> list[Object]:
 
     `lists`: whether attributes may be lists of values. UsageError names the file and what is wrong in it.
     """
-    found = []
+    checked = (_checked(document, source, lists=lists) for source, document in documents(names))
+    return [obj for obj in checked if obj is not None]
+
+
+def documents(names: Sequence[str]) -> Iterator[tuple[str, Object]]:
+    """Each object of the files as it stands there, after the name of its file; errors as of `read_objects`."""
     for source, data in read_sources(names, MAX_BYTES, stdin_name="standard input"):
-        for document in _documents(data, source):
-            obj = _checked(document, source, lists=lists)
-            if obj is not None:
-                found.append(obj)
-    return found
-
-
-def _documents(data: bytes, source: str) -> Iterator[Any]:
-    text = text_of(data, source, MAX_BYTES)
-    for document in _parsed(text, source):
-        _bounded(document, source)
-        yield from _items(document, source)
+        for document in _parsed(text_of(data, source, MAX_BYTES), source):
+            _bounded(document, source)
+            for item in _items(document, source):
+                yield source, item
 
 
 def _parsed(text: str, source: str) -> list[Any]:

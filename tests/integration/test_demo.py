@@ -132,9 +132,10 @@ def test_what_is_wrong_is_said_before_anything_starts(arguments: list[str], mess
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "cannot be read"),
+        ("{", "line 2, column 1: expected YAML"),
         ("kind: Deployment\napiVersion: apps/v1\n", "not apps/v1 Deployment"),
-        ("just text", "not None None"),
+        ("just text", "expected objects with apiVersion and kind"),
+        ("kind: Pod\napiVersion: v1\n", "Pod without a name: metadata.name is missing"),
         (
             "kind: Pod\napiVersion: v1\nmetadata: {name: Bad_Name}\nspec: {containers: [{name: a, image: a}]}\n",
             "Bad_Name",
