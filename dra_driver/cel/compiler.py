@@ -28,9 +28,12 @@ from dra_driver.cel.dispatch import dispatch
 from dra_driver.cel.errors import EvaluationError, LimitError
 from dra_driver.cel.loops import LOOPS, Loop
 from dra_driver.cel.types import Type
+from dra_driver.cel.validators import children
 from dra_driver.cel.values import Optional, TypeValue
 
 Step = Callable[[Frame], Any]
+
+_ITERATION = 5  # what the loop itself costs, an iteration
 
 _ARITHMETIC: dict[str, Callable[[Frame, Any, Any], Any]] = {
     "_+_": operators.add,
@@ -175,7 +178,8 @@ class Compiler:
         condition = None if node.condition is None else self.compile(node.condition)
         result = None if node.result is None else self.compile(node.result)
         self._scope = before
-        return LOOPS[node.kind](Loop(over, slots, condition, result))
+        body = sum(_size(part) for part in (node.condition, node.result) if part is not None)
+        return LOOPS[node.kind](Loop(over, slots, condition, result, _ITERATION + body))
 
     def _declare(self, names: tuple[str, ...], *, may_fail: bool) -> tuple[int, ...]:
         slots = tuple(range(self.size, self.size + len(names)))
@@ -185,6 +189,17 @@ class Compiler:
             **{name: (slot, may_fail) for name, slot in zip(names, slots, strict=True)},
         }
         return slots
+
+
+def _size(node: ast.Node) -> int:
+    """How many closures run when the node is evaluated once; loops inside it charge for their own bodies."""
+    match node:
+        case ast.Literal():
+            return 0
+        case ast.Comprehension():
+            return 1 + _size(node.over)
+        case _:
+            return 1 + sum(map(_size, children(node)))
 
 
 def _constants(node: ast.Node) -> list[Any] | None:

@@ -8,6 +8,7 @@ evaluated.
 from typing import Any
 
 from dra_driver.cel import ast
+from dra_driver.cel.budget import DEFAULT_BUDGET
 from dra_driver.cel.dispatch import dispatch
 from dra_driver.cel.errors import EvaluationError, Issue
 from dra_driver.cel.library import regex
@@ -41,7 +42,7 @@ def _value(node: ast.Node, issues: list[Issue]) -> Any:
             and len(inner) == 1
             and inner[0] is not _UNKNOWN
         ):
-            return dispatch(node.function, node.overloads, [lambda _: inner[0]])([0])
+            return dispatch(node.function, node.overloads, [lambda _: inner[0]])([DEFAULT_BUDGET])
         if node.function in _PATTERNS and len(inner) > 1 and isinstance(inner[1], str):
             regex.compiled(inner[1])
     except EvaluationError as error:

@@ -16,7 +16,8 @@ class Overload:
     """One signature of a function.
 
     For a method, `args` starts with the receiver. A metered implementation takes the frame first and charges it
-    for its work itself; others are charged for the size of what they return.
+    for its work itself; others are charged for the size of what they take and return, and `price` where they take
+    longer than their size says.
     """
 
     function: str
@@ -25,6 +26,7 @@ class Overload:
     implementation: Callable[..., Any]
     member: bool = False
     metered: bool = False
+    price: int = 0
 
 
 def function(
@@ -34,9 +36,10 @@ def function(
     implementation: Callable[..., Any],
     *,
     metered: bool = False,
+    price: int = 0,
 ) -> Overload:
     """A global function: name(args)."""
-    return Overload(name, tuple(args), result, implementation, metered=metered)
+    return Overload(name, tuple(args), result, implementation, metered=metered, price=price)
 
 
 def method(
@@ -46,9 +49,10 @@ def method(
     implementation: Callable[..., Any],
     *,
     metered: bool = False,
+    price: int = 0,
 ) -> Overload:
     """A method: args[0].name(args[1:])."""
-    return Overload(name, tuple(args), result, implementation, member=True, metered=metered)
+    return Overload(name, tuple(args), result, implementation, member=True, metered=metered, price=price)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,17 +19,19 @@ _FREE = 64  # what is shorter costs nothing beyond the call
 
 def dispatch(name: str, overloads: tuple[Overload, ...], args: list[Step]) -> Step:
     """A call that picks the first overload whose argument types the values have."""
-    table = [(o.implementation, o.metered, tuple(matcher(arg) for arg in o.args)) for o in overloads]
+    table = [(o.implementation, o.metered, o.price, tuple(map(matcher, o.args))) for o in overloads]
 
     def call(frame: Frame) -> Any:
         values = [arg(frame) for arg in args]
-        for implementation, metered, tests in table:
+        for implementation, metered, price, tests in table:
             for test, value in zip(tests, values, strict=True):
                 if test is not None and not test(value):
                     break
             else:
                 if metered:
                     return implementation(frame, *values)
+                if price:
+                    charge(frame, price)
                 return _call(frame, implementation, values)
         raise no_overload(name, *values)
 

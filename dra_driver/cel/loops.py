@@ -15,17 +15,20 @@ from dra_driver.cel.operators import find, plain_no_overload
 from dra_driver.cel.values import type_name
 
 Step = Callable[[Frame], Any]
-_ITERATION = 5  # what a step of a loop costs, before what its body charges
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The parts of a macro; `slots` are its one or two variables' places in the frame."""
+    """The parts of a macro; `slots` are its one or two variables' places in the frame.
+
+    `price` is what an iteration costs, before what functions in its body charge.
+    """
 
     over: Step
     slots: tuple[int, ...]
     condition: Step | None
     result: Step | None
+    price: int
 
     def items(self, frame: Frame) -> Iterable[Any]:
         """Set the variables for each element in turn and yield the first of them."""
@@ -35,7 +38,7 @@ class Loop:
             if type(container) is not list and not isinstance(container, dict):
                 raise _no_range(container)
             for item in container:
-                charge(frame, _ITERATION)
+                charge(frame, self.price)
                 frame[slot] = item
                 yield item
             return
@@ -47,7 +50,7 @@ class Loop:
         else:
             raise _no_range(container)
         for key, value in pairs:
-            charge(frame, _ITERATION)
+            charge(frame, self.price)
             frame[first], frame[second] = key, value
             yield key
 

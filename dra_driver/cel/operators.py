@@ -25,6 +25,9 @@ from dra_driver.cel.values import (
 
 _NUMBERS = frozenset({int, UInt, float})
 _FREE = 256  # comparing texts up to here costs nothing
+_NOTHING = object()
+_LIKE_BOOLS = frozenset({0, 1})
+_FEW = 64  # entries of a map: larger ones do not have true beside 1
 _ORDERED = frozenset({str, bytes, bool, Duration, Timestamp})
 
 
@@ -230,10 +233,13 @@ def find(mapping: dict[Any, Any], key: Any) -> tuple[bool, Any]:
         except KeyError:
             return False, None
     try:
-        if key not in mapping:
-            return False, None
+        value = mapping.get(key, _NOTHING)
     except TypeError:
         return False, None
+    if value is _NOTHING:
+        return False, None
+    if key not in _LIKE_BOOLS or len(mapping) > _FEW:
+        return True, value
     wants_bool = type(key) is bool
     for candidate, value in mapping.items():
         if candidate == key and (type(candidate) is bool) == wants_bool:
@@ -244,7 +250,7 @@ def find(mapping: dict[Any, Any], key: Any) -> tuple[bool, Any]:
 def contains(frame: Frame, value: Any, container: Any) -> bool:
     """`value in container`; an element that cannot be compared is something else."""
     if type(container) is list:
-        charge(frame, len(container) // 10)
+        charge(frame, len(container))
         return any(is_equal(frame, value, item) for item in container)
     if isinstance(container, dict):
         return value in container if type(value) is str else find(container, hashable(value))[0]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import date
 
+from dra_driver.cel.budget import Frame, charge
 from dra_driver.cel.declarations import Library, function, method
 from dra_driver.cel.errors import EvaluationError
 from dra_driver.cel.library.time import parse_timestamp
@@ -14,6 +15,7 @@ from dra_driver.cel.types import STRING, list_of, opaque, optional_of
 from dra_driver.cel.values import NONE, Opaque, Optional
 
 FORMAT = opaque("kubernetes.NamedFormat")
+_PRICE = 40  # of looking at a text
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME = r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
@@ -113,7 +115,8 @@ def _named(name: str) -> Optional:
     return NONE if known is None else Optional(present=True, value=known)
 
 
-def _validate(known: Format, text: str) -> Optional:
+def _validate(frame: Frame, known: Format, text: str) -> Optional:
+    charge(frame, _PRICE + len(text))
     reason = known.test(text)
     return NONE if reason is None else Optional(present=True, value=[reason])
 
@@ -126,6 +129,6 @@ LIBRARY = Library(
     (
         *(function(f"format.{name}", (), FORMAT, _constant(known)) for name, known in _FORMATS.items()),
         function("format.named", (STRING,), optional_of(FORMAT), _named),
-        method("validate", (FORMAT, STRING), optional_of(list_of(STRING)), _validate),
+        method("validate", (FORMAT, STRING), optional_of(list_of(STRING)), _validate, metered=True),
     )
 )

@@ -32,13 +32,13 @@ _ZEROS: dict[Type, Any] = {INT: 0, UINT: UInt(0), DOUBLE: 0.0, DURATION: Duratio
 
 
 def _is_sorted(frame: Frame, items: list[Any]) -> bool:
-    charge(frame, 1 + len(items) // 4)
+    charge(frame, 1 + len(items))
     return all(compare(frame, a, b) <= 0 for a, b in itertools.pairwise(items))
 
 
 def _sum(zero: Any) -> Callable[[Frame, list[Any]], Any]:
     def total(frame: Frame, items: list[Any]) -> Any:
-        charge(frame, 1 + len(items) // 4)
+        charge(frame, 1 + len(items))
         return functools.reduce(functools.partial(add, frame), items, zero)
 
     return total
@@ -48,7 +48,7 @@ def _extreme(name: str, sign: int) -> Callable[[Frame, list[Any]], Any]:
     def extreme(frame: Frame, items: list[Any]) -> Any:
         if not items:
             raise EvaluationError(f"{name} called on empty list", name=name)
-        charge(frame, 1 + len(items) // 4)
+        charge(frame, 1 + len(items))
         return functools.reduce(
             lambda best, item: item if compare(frame, item, best) == sign else best, items
         )
@@ -57,12 +57,12 @@ def _extreme(name: str, sign: int) -> Callable[[Frame, list[Any]], Any]:
 
 
 def _index_of(frame: Frame, items: list[Any], value: Any) -> int:
-    charge(frame, 1 + len(items) // 4)
+    charge(frame, 1 + len(items))
     return next((index for index, item in enumerate(items) if is_equal(frame, item, value)), -1)
 
 
 def _last_index_of(frame: Frame, items: list[Any], value: Any) -> int:
-    charge(frame, 1 + len(items) // 4)
+    charge(frame, 1 + len(items))
     return next((index for index in reversed(range(len(items))) if is_equal(frame, items[index], value)), -1)
 
 

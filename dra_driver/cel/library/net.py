@@ -13,6 +13,7 @@ from dra_driver.cel.values import Opaque
 IP = opaque("net.IP")
 CIDR = opaque("net.CIDR")
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_PRICE = 20  # of reading one
 _BITS = re.compile(r"0|[1-9][0-9]?|1[0-2][0-9]", re.ASCII)
 
 
@@ -117,10 +118,10 @@ def _test(name: str, test: Callable[[_Address], bool]) -> Overload:
 
 LIBRARY = Library(
     (
-        function("ip", (STRING,), IP, _ip),
+        function("ip", (STRING,), IP, _ip, price=_PRICE),
         method("ip", (CIDR,), IP, lambda network: Ip(network.interface.ip)),
-        function("isIP", (STRING,), BOOL, _succeeds(_address)),
-        function("ip.isCanonical", (STRING,), BOOL, lambda text: str(_address(text)) == text),
+        function("isIP", (STRING,), BOOL, _succeeds(_address), price=_PRICE),
+        function("ip.isCanonical", (STRING,), BOOL, lambda text: str(_address(text)) == text, price=_PRICE),
         function("string", (IP,), STRING, lambda ip: str(ip.address)),
         method("family", (IP,), INT, lambda ip: ip.address.version),
         _test("isUnspecified", lambda address: address.is_unspecified),
@@ -128,14 +129,24 @@ LIBRARY = Library(
         _test("isLinkLocalMulticast", _link_local_multicast),
         _test("isLinkLocalUnicast", lambda address: address.is_link_local),
         _test("isGlobalUnicast", _global_unicast),
-        function("cidr", (STRING,), CIDR, _cidr),
-        function("isCIDR", (STRING,), BOOL, _succeeds(_cidr)),
+        function("cidr", (STRING,), CIDR, _cidr, price=_PRICE),
+        function("isCIDR", (STRING,), BOOL, _succeeds(_cidr), price=_PRICE),
         function("string", (CIDR,), STRING, lambda network: str(network.interface)),
         method("containsIP", (CIDR, IP), BOOL, _contains_ip),
-        method("containsIP", (CIDR, STRING), BOOL, lambda network, text: _contains_ip(network, _ip(text))),
+        method(
+            "containsIP",
+            (CIDR, STRING),
+            BOOL,
+            lambda network, text: _contains_ip(network, _ip(text)),
+            price=_PRICE,
+        ),
         method("containsCIDR", (CIDR, CIDR), BOOL, _contains_cidr),
         method(
-            "containsCIDR", (CIDR, STRING), BOOL, lambda network, text: _contains_cidr(network, _cidr(text))
+            "containsCIDR",
+            (CIDR, STRING),
+            BOOL,
+            lambda network, text: _contains_cidr(network, _cidr(text)),
+            price=_PRICE,
         ),
         method("masked", (CIDR,), CIDR, _masked),
         method("prefixLength", (CIDR,), INT, lambda network: network.interface.network.prefixlen),

@@ -5,6 +5,7 @@ only in the first form with no negative power: "1000m", "0.5Gi" and "1Pi" are no
 (isInteger, asInteger), so `scale` follows it; amounts are exact in any case.
 """
 
+import math
 import re
 from typing import Any
 
@@ -18,6 +19,7 @@ from dra_driver.quantity import Quantity as Amount
 
 QUANTITY = opaque("kubernetes.Quantity")
 _NANO = 10**9
+_PRICE = 20  # of reading one
 _TEXT = re.compile(r"[+-]?0*(\d*)(?:\.(\d*))?(.*)", re.ASCII)
 _POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BITS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -107,6 +109,13 @@ def _as_integer(value: Quantity) -> int:
     return value.nanos // _NANO
 
 
+def _as_float(value: Quantity) -> float:
+    try:
+        return value.nanos / _NANO
+    except OverflowError:
+        return math.inf if value.nanos > 0 else -math.inf
+
+
 def _is_quantity(text: Any) -> bool:
     if type(text) is not str:
         raise no_overload("isQuantity", text)
@@ -119,12 +128,12 @@ def _is_quantity(text: Any) -> bool:
 
 LIBRARY = Library(
     (
-        function("quantity", (STRING,), QUANTITY, Quantity.parse),
-        function("isQuantity", (STRING,), BOOL, _is_quantity),
+        function("quantity", (STRING,), QUANTITY, Quantity.parse, price=_PRICE),
+        function("isQuantity", (STRING,), BOOL, _is_quantity, price=_PRICE),
         function("sign", (QUANTITY,), INT, lambda value: (value.nanos > 0) - (value.nanos < 0)),
         method("isInteger", (QUANTITY,), BOOL, lambda value: value.is_integer),
         method("asInteger", (QUANTITY,), INT, _as_integer),
-        method("asApproximateFloat", (QUANTITY,), DOUBLE, lambda value: value.nanos / _NANO),
+        method("asApproximateFloat", (QUANTITY,), DOUBLE, _as_float),
         method("isGreaterThan", (QUANTITY, QUANTITY), BOOL, lambda one, other: one.nanos > other.nanos),
         method("isLessThan", (QUANTITY, QUANTITY), BOOL, lambda one, other: one.nanos < other.nanos),
         method("compareTo", (QUANTITY, QUANTITY), INT, _compare),

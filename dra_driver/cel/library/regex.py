@@ -11,6 +11,8 @@ from dra_driver.cel.declarations import Library, function, method
 from dra_driver.cel.errors import EvaluationError
 from dra_driver.cel.types import BOOL, INT, STRING, list_of
 
+_REFUSED = 100_000  # what a pattern costs that turns out to be none, or too large
+_MATCH = 15  # what one more match costs
 _BYTE = re.compile(r"(?s)\\Q.*?(?:\\E|\Z)|\\(.)")  # quoted text, or one escape
 
 
@@ -34,26 +36,31 @@ def compiled(pattern: str) -> Any:
         raise EvaluationError(f"error parsing regexp: {text}: `{pattern}`") from error
 
 
-def _charge(frame: Frame, text: str, pattern: str) -> None:
-    charge(frame, (1 + len(text) // 10) * (1 + len(pattern) // 4))
+def _ready(frame: Frame, text: str, pattern: str) -> Any:
+    """The compiled pattern, paid for: it is compiled in time with its program, and run in time with text and program."""
+    try:
+        expression = compiled(pattern)
+    except EvaluationError:
+        charge(frame, _REFUSED)
+        raise
+    charge(frame, 1 + expression.programsize // 2 + len(text) * expression.programsize // 30)
+    return expression
 
 
 def _matches(frame: Frame, text: str, pattern: str) -> bool:
-    _charge(frame, text, pattern)
-    return compiled(pattern).search(text) is not None
+    return _ready(frame, text, pattern).search(text) is not None
 
 
 def _find(frame: Frame, text: str, pattern: str) -> str:
-    _charge(frame, text, pattern)
-    match = compiled(pattern).search(text)
+    match = _ready(frame, text, pattern).search(text)
     return "" if match is None else str(match.group())
 
 
 def _find_all(frame: Frame, text: str, pattern: str, limit: int = -1) -> list[str]:
-    _charge(frame, text, pattern)
     found: list[str] = []
     end = -1
-    for match in compiled(pattern).finditer(text):
+    for match in _ready(frame, text, pattern).finditer(text):
+        charge(frame, _MATCH)
         if 0 <= limit <= len(found):
             break
         if match.end() > match.start() or match.start() != end:  # Go: nothing right after a match is no match

@@ -13,6 +13,7 @@ from dra_driver.cel.values import INT_MAX, Opaque
 
 SEMVER = opaque("kubernetes.Semver")
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
+_PRICE = 30  # of reading one
 _NUMBER = re.compile(r"[0-9]+")
 
 
@@ -102,10 +103,10 @@ def _is_semver(text: str, normalize: bool = False) -> bool:
 
 LIBRARY = Library(
     (
-        function("semver", (STRING,), SEMVER, Semver.parse),
-        function("semver", (STRING, BOOL), SEMVER, Semver.parse),
-        function("isSemver", (STRING,), BOOL, _is_semver),
-        function("isSemver", (STRING, BOOL), BOOL, _is_semver),
+        function("semver", (STRING,), SEMVER, Semver.parse, price=_PRICE),
+        function("semver", (STRING, BOOL), SEMVER, Semver.parse, price=_PRICE),
+        function("isSemver", (STRING,), BOOL, _is_semver, price=_PRICE),
+        function("isSemver", (STRING, BOOL), BOOL, _is_semver, price=_PRICE),
         method("major", (SEMVER,), INT, lambda value: _int64(value.core[0])),
         method("minor", (SEMVER,), INT, lambda value: _int64(value.core[1])),
         method("patch", (SEMVER,), INT, lambda value: _int64(value.core[2])),

@@ -12,6 +12,7 @@ from dra_driver.cel.types import DURATION, INT, STRING, TIMESTAMP
 from dra_driver.cel.values import Duration, Timestamp
 
 _SECOND = 10**9
+_PRICE = 20  # of reading one, or taking it apart
 _UNITS = {
     "ns": 1,
     "us": 10**3,
@@ -92,8 +93,14 @@ def _moment(value: Timestamp, zone: tzinfo = UTC) -> datetime:
 
 def _parts(name: str, part: Callable[[datetime], int]) -> tuple[Overload, Overload]:
     return (
-        method(name, (TIMESTAMP,), INT, lambda value: part(_moment(value))),
-        method(name, (TIMESTAMP, STRING), INT, lambda value, zone: part(_moment(value, _zone(zone)))),
+        method(name, (TIMESTAMP,), INT, lambda value: part(_moment(value)), price=_PRICE),
+        method(
+            name,
+            (TIMESTAMP, STRING),
+            INT,
+            lambda value, zone: part(_moment(value, _zone(zone))),
+            price=10 * _PRICE,  # zones are files
+        ),
     )
 
 
@@ -107,9 +114,9 @@ def _units(name: str, nanos: int) -> Overload:
 LIBRARY = Library(
     (
         function("duration", (DURATION,), DURATION, lambda value: value),
-        function("duration", (STRING,), DURATION, parse_duration),
+        function("duration", (STRING,), DURATION, parse_duration, price=_PRICE),
         function("timestamp", (TIMESTAMP,), TIMESTAMP, lambda value: value),
-        function("timestamp", (STRING,), TIMESTAMP, parse_timestamp),
+        function("timestamp", (STRING,), TIMESTAMP, parse_timestamp, price=_PRICE),
         function("timestamp", (INT,), TIMESTAMP, lambda seconds: timestamp_of(seconds * _SECOND)),
         function("string", (DURATION,), STRING, text_of_duration),
         function("string", (TIMESTAMP,), STRING, text_of_timestamp),

@@ -3,6 +3,7 @@
 import re
 from urllib.parse import SplitResult, parse_qs, quote, unquote_to_bytes, urlsplit
 
+from dra_driver.cel.budget import Frame, charge
 from dra_driver.cel.declarations import Library, function, method
 from dra_driver.cel.errors import EvaluationError
 from dra_driver.cel.types import BOOL, STRING, list_of, map_of, opaque
@@ -11,6 +12,7 @@ from dra_driver.cel.values import Opaque
 URL = opaque("kubernetes.URL")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f]")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+_PRICE = 40  # of taking one apart
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 
@@ -72,23 +74,25 @@ def _port(url: Url) -> str:
     return "" if url.parts.port is None else str(url.parts.port)
 
 
-def _escaped_path(url: Url) -> str:
+def _escaped_path(frame: Frame, url: Url) -> str:
+    charge(frame, _PRICE + len(url.text))
     return quote(unquote_to_bytes(url.parts.path), safe="/$&+,:;=@!'()*~") if url.parts.path else ""
 
 
-def _query(url: Url) -> dict[str, list[str]]:
+def _query(frame: Frame, url: Url) -> dict[str, list[str]]:
+    charge(frame, _PRICE + len(url.text))
     return parse_qs(url.parts.query, keep_blank_values=True)
 
 
 LIBRARY = Library(
     (
-        function("url", (STRING,), URL, _url),
-        function("isURL", (STRING,), BOOL, _is_url),
+        function("url", (STRING,), URL, _url, price=_PRICE),
+        function("isURL", (STRING,), BOOL, _is_url, price=_PRICE),
         method("getScheme", (URL,), STRING, lambda url: url.parts.scheme),
         method("getHost", (URL,), STRING, _host),
         method("getHostname", (URL,), STRING, _hostname),
         method("getPort", (URL,), STRING, _port),
-        method("getEscapedPath", (URL,), STRING, _escaped_path),
-        method("getQuery", (URL,), map_of(STRING, list_of(STRING)), _query),
+        method("getEscapedPath", (URL,), STRING, _escaped_path, metered=True),
+        method("getQuery", (URL,), map_of(STRING, list_of(STRING)), _query, metered=True),
     )
 )

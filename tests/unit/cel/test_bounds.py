@@ -38,6 +38,17 @@ TOO_LONG = {
     "matches of a long pattern": f"lists.range(9000).all(i, s.matches('{'(a|b)?' * 1000}'))",
     "distinct": "lists.range(5000).distinct().size() > 0",
     "sets": "sets.equivalent(lists.range(5000), lists.range(5000))",
+    "a long body": f"lists.range(100000).all(i, i{'+i' * 200} >= 0)",
+    "a body of many names": f"lists.range(100000).all(i, {'i == i && ' * 1000}true)",
+    "membership of lists": "cel.bind(v, lists.range(1000), lists.range(90000).all(i, !(-1 in v)))",
+    "patterns that are made": "lists.range(9000).all(i, s.matches('x{' + string(i % 999) + '}(a?){900}') || true)",
+    "patterns that are refused": "lists.range(9000).all(i, s.matches('(' + string(i)) || true)",
+    "many matches": f"cel.bind(v, '{'a' * 5000}', lists.range(90).all(i, v.findAll('a').size() > 0))",
+    "quantities": "lists.range(190000).all(i, isQuantity(string(i)))",
+    "versions": "lists.range(190000).all(i, isSemver('1.2.' + string(i)))",
+    "addresses": "lists.range(190000).all(i, isIP('10.0.0.1' + string(i)) || true)",
+    "queries": f"cel.bind(v, url('/?{'a&' * 4000}'), lists.range(9000).all(i, v.getQuery().size() > 0))",
+    "times in zones": "lists.range(90000).all(i, timestamp(i).getHours('Europe/Berlin') >= 0)",
 }
 
 
@@ -53,6 +64,18 @@ def test_nesting_is_bounded(environment: Environment, source: str) -> None:
 def test_steps_are_bounded(evaluate: Callable[..., Any], source: str) -> None:
     with pytest.raises(LimitError, match="cost limit exceeded"):
         evaluate(source, xs=list(range(20)))
+
+
+@pytest.mark.timeout(5)
+def test_keys_that_are_numbers_are_found_without_a_search(evaluate: Callable[..., Any]) -> None:
+    many = "cel.bind(v, lists.range(20000).transformMap(i, x, x), lists.range(20000).all(i, v[19999.0] == 19999))"
+
+    assert evaluate(many) is True
+    assert evaluate("{true: 'yes', 2: 'two'}[true] == 'yes' && !(1 in {dyn(true): 'yes'})") is True
+
+
+def test_an_amount_beyond_all_doubles_is_infinite(evaluate: Callable[..., Any]) -> None:
+    assert evaluate("quantity('-1e500').asApproximateFloat()") == float("-inf")
 
 
 def test_a_spent_budget_is_not_absorbed(evaluate: Callable[..., Any]) -> None:
