@@ -14,11 +14,10 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from dra_driver.errors import UsageError
 from dra_driver.lint import RULES
-from dra_driver.lint.nodes import Node, read
+from dra_driver.lint.nodes import MAX_BYTES, Node, read
 
 API_VERSION = "config.dra-driver.io/v1alpha1"
 KIND = "ControllerConfig"
-_MAX_BYTES = 1 << 20
 _CODES = tuple(rule.code for rule in RULES)
 
 Action = Literal["deny", "warn", "off"]
@@ -85,7 +84,7 @@ def load(path: Path) -> ControllerConfig:
     """The configuration in a file; UsageError says all that is wrong with it."""
     try:
         with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     return parse(data, str(path))
