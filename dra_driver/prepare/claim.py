@@ -44,7 +44,7 @@ class Result:
     device: str
     share_id: str | None
     admin_access: bool
-    memory: int | None = None  # bytes that a share consumes
+    memory: int | None = None  # bytes that a share consumes, at least 1
 
     @property
     def base_request(self) -> str:
@@ -94,7 +94,7 @@ def read_allocation(claim: Mapping[str, Any], ref: ClaimRef, driver: str) -> All
             result["device"],
             result.get("shareID") or None,
             bool(result.get("adminAccess")),
-            _consumed_memory(result),
+            _consumed_memory(result) if result.get("shareID") else None,
         )
         for result in devices.get("results") or ()
         if result["driver"] == driver
@@ -111,8 +111,9 @@ def read_allocation(claim: Mapping[str, Any], ref: ClaimRef, driver: str) -> All
 
 
 def _consumed_memory(result: Mapping[str, Any]) -> int | None:
+    """None where it is nothing: shares without limit have a default of 0."""
     memory = (result.get("consumedCapacity") or {}).get("memory")
-    return None if memory is None else Quantity.parse(memory).value
+    return None if memory is None else Quantity.parse(memory).value or None
 
 
 def _configs(entries: Any, driver: str, ref: ClaimRef) -> tuple[ConfigEntry, ...]:

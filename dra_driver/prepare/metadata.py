@@ -88,5 +88,11 @@ def _device(recorded: RecordedDevice, driver_name: str) -> dict[str, Any]:
     attributes = recorded.device.published.get("attributes", {})
     if recorded.partition is not None:  # unknown when the device was published
         attributes = attributes | {"uuid": {"string": recorded.partition.uuid}}
+    if recorded.memory is not None:
+        enforced = recorded.setting is not None and recorded.setting.exclusive  # by the MPS server
+        attributes = attributes | {
+            "consumedMemory": {"int": recorded.memory},
+            "consumedMemoryEnforced": {"bool": enforced},
+        }
     body: dict[str, Any] = {"driver": driver_name, "pool": recorded.pool, "name": recorded.name}
     return body | {"attributes": attributes} if attributes else body

@@ -83,6 +83,7 @@ class Planner:
                 # One result without admin access makes the claim a holder.
                 admin_access=result.admin_access and (known is None or known.admin_access),
                 subrequests=subrequests,
+                memory=result.memory,
             )
         merged = {
             key: recorded if recorded.admin_access else replace(recorded, setting=setting.get(recorded.name))

@@ -57,6 +57,7 @@ class RecordedDevice:
     admin_access: bool = False
     subrequests: tuple[str, ...] = ()  # "req/sub", of requests with alternatives
     partition: Partition | None = None  # the MIG device that was made for it
+    memory: int | None = None  # bytes of it that the share consumes
     setting: Setting | None = None  # how it is shared; None: nothing was asked for
     extra: Mapping[str, Any] = field(default_factory=dict)  # fields of other versions
 
@@ -78,6 +79,8 @@ class RecordedDevice:
             body["adminAccess"] = True
         if self.subrequests:
             body["subrequests"] = list(self.subrequests)
+        if self.memory is not None:
+            body["consumedMemory"] = self.memory
         if self.setting is not None:
             body["sharing"] = {"setting": self.setting.text, "exclusive": self.setting.exclusive}
         if self.partition is not None:
@@ -187,7 +190,7 @@ def _from_dict(body: dict[str, Any]) -> Record:
 
 def _device_from_dict(body: dict[str, Any]) -> RecordedDevice:
     fields = dict(body)
-    share_id = fields.pop("shareID", None)
+    share_id, memory = fields.pop("shareID", None), fields.pop("consumedMemory", None)
     return RecordedDevice(
         device=device_from_dict(fields.pop("published"), target_from_dict(fields.pop("target"))),
         pool=str(fields.pop("pool")),
@@ -196,6 +199,7 @@ def _device_from_dict(body: dict[str, Any]) -> RecordedDevice:
         admin_access=bool(fields.pop("adminAccess", False)),
         subrequests=tuple(str(name) for name in fields.pop("subrequests", ())),
         partition=_partition_from_dict(fields.pop("migDevice", None)),
+        memory=None if memory is None else int(memory),
         setting=_setting_from_dict(fields.pop("sharing", None)),
         extra=fields,
     )

@@ -130,8 +130,9 @@ class SupervisorProcess:
         """Go on with what an earlier supervisor left."""
         try:
             request = json.loads(directory.spec.read_bytes())
-            keeper = self._new_keeper(request, directory)
-            make_directory(directory, self._around(request))
+            keeper, around = self._new_keeper(request, directory), self._around(request)
+            if not around.simulated and not directory.shm.is_mount():
+                raise ValueError("it is of an earlier boot, and so is its claim")  # noqa: TRY301 - cleared as well
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("directory of an MPS daemon cleared", daemon=directory.path.name, err=repr(error))
             with suppress(OSError):

@@ -1,5 +1,6 @@
 """The supervisor as a process: it outlives the plugin, and what it was told outlives it."""
 
+import json
 import os
 import re
 import shutil
@@ -113,6 +114,27 @@ def test_a_damaged_file_costs_its_daemon_alone(supervise: Any, mps_directory: Pa
 
     assert {SPEC.name} == Supervisor(mps_directory).names()
     assert not (mps_directory / "broken").exists()
+
+
+def test_daemons_of_an_earlier_boot_are_not_started(supervise: Any, mps_directory: Path) -> None:
+    supervise().stop()
+    left = mps_directory / SPEC.name
+    (left / "shm").mkdir(parents=True)
+    (left / "daemon.json").write_text(
+        json.dumps({"spec": SPEC.as_dict(), "driverRoot": "/", "simulated": False})
+    )
+
+    supervise()
+
+    assert (frozenset(), False) == (Supervisor(mps_directory).names(), left.exists())
+
+
+def test_a_directory_that_cannot_be_made_is_told(supervise: Any, mps_directory: Path, root: Any) -> None:
+    supervise()
+    (mps_directory / SPEC.name).write_text("in the way")
+
+    with pytest.raises(HardwareError, match=r"the directory .* of an MPS daemon cannot be made on the node"):
+        Supervisor(mps_directory).start(SPEC, root.path, simulated=True)
 
 
 def test_a_daemon_that_ends_is_started_again(supervise: Any, mps_directory: Path, root: Any) -> None:
