@@ -71,7 +71,7 @@ def test_keys_that_are_numbers_are_found_without_a_search(evaluate: Callable[...
     many = "cel.bind(v, lists.range(20000).transformMap(i, x, x), lists.range(20000).all(i, v[19999.0] == 19999))"
 
     assert evaluate(many) is True
-    assert evaluate("{true: 'yes', 2: 'two'}[true] == 'yes' && !(1 in {dyn(true): 'yes'})") is True
+    assert evaluate("{dyn(true): 'yes', dyn(2): 'two'}[true] == 'yes' && !(1 in {dyn(true): 'yes'})") is True
 
 
 def test_an_amount_beyond_all_doubles_is_infinite(evaluate: Callable[..., Any]) -> None:
