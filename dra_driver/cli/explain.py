@@ -103,7 +103,7 @@ def _live(client: Client, question: Question, given: Objects, *, lists: bool) ->
     objects: Objects = {resource.kind: items for resource, items in found.items()}
     if question.kind == "pod":
         objects["Event"] = live.events_about(client, "Pod", question.name, question.namespace)
-    world = world_of(merged(objects, given), lists=lists)
+    world = world_of(merged(objects, given), lists=lists, all_pods=True)
     return [_with_priorities(client, world, diagnosis) for diagnosis in _answers(world, question, given)]
 
 

@@ -58,6 +58,11 @@ def completed(objects: Objects) -> tuple[Objects, list[str]]:
         names = " and ".join(str(one["metadata"]["name"]) for one in classes)
         notes.append(f"no DeviceClass is given, so those of this driver are assumed: {names}")
     slices = objects.get("ResourceSlice", [])
+    if not nodes and not slices:
+        notes.append(
+            "the files have no ResourceSlice, so there are no devices: add a dump of your cluster's, or lay the files"
+            " over the cluster itself with --live"
+        )
     if not nodes and slices:
         names_ = sorted({str(one["spec"]["nodeName"]) for one in slices if one["spec"].get("nodeName")})
         nodes = [node_object(name) for name in names_ or ["any-node"]]
@@ -67,8 +72,11 @@ def completed(objects: Objects) -> tuple[Objects, list[str]]:
     return {**objects, "DeviceClass": classes, "Node": nodes}, notes
 
 
-def world_of(objects: Objects, *, lists: bool = False) -> World:
-    """What can be asked about, of objects by kind; `lists`: whether attributes may be lists of values."""
+def world_of(objects: Objects, *, lists: bool = False, all_pods: bool = False) -> World:
+    """What can be asked about, of objects by kind.
+
+    `lists`: whether attributes may be lists of values; `all_pods` as in `World`.
+    """
     held = [one for one in objects.get("ResourceClaim", ()) if is_allocated(one)]
     slices, classes = objects.get("ResourceSlice", []), objects.get("DeviceClass", [])
     return World(
@@ -80,6 +88,7 @@ def world_of(objects: Objects, *, lists: bool = False) -> World:
         nodes=objects.get("Node", []),
         events=objects.get("Event", []),
         known_scene=Scene.of(slices, classes, held, lists=lists),
+        all_pods=all_pods,
     )
 
 

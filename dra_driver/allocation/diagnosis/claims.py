@@ -72,6 +72,7 @@ def remarks_on(world: World, claim: Object) -> Iterator[Remark]:
                 "warning",
                 f"claim {name} is reserved for {len(consumers)} Pods, which is the most",
             )
+        yield from _vanished_users(world, claim)
         for result in results_of(claim):
             device = DeviceId(result["driver"], result["pool"], result["device"])
             if device not in world.device:
@@ -86,6 +87,21 @@ def remarks_on(world: World, claim: Object) -> Iterator[Remark]:
             " keeps a container from using more"
         )
         yield Remark("capacity-not-enforced", "info", text)
+
+
+def _vanished_users(world: World, claim: Object) -> Iterator[Remark]:
+    """Pods that the claim is reserved for and that are no more."""
+    namespace = claim["metadata"].get("namespace") or "default"
+    for consumer in (claim.get("status") or {}).get("reservedFor") or ():
+        pod = world.pod.get(f"{namespace}/{consumer.get('name')}")
+        same = pod is not None and consumer.get("uid") in {None, "", pod["metadata"].get("uid")}
+        if world.all_pods and not same and consumer.get("resource", "pods") == "pods":
+            text = (
+                f"claim {name_of(claim)} is reserved for Pod {namespace}/{consumer.get('name')}, which is gone: it"
+                " holds its devices, and nobody uses them"
+            )
+            fix = "see that kube-controller-manager runs: it takes such reservations back"
+            yield Remark("user-gone", "warning", text, fix)
 
 
 def _unready(claim: Object) -> Iterator[Remark]:

@@ -14,7 +14,10 @@ Object = Mapping[str, Any]
 
 @dataclass
 class World:
-    """Objects by kind, which are not changed. The scene is made of them unless it is given."""
+    """Objects by kind, which are not changed. The scene is made of them unless it is given.
+
+    `all_pods`: whether a Pod of the namespaces asked about that is not here does not exist.
+    """
 
     slices: Sequence[Object] = ()
     classes: Sequence[Object] = ()
@@ -24,6 +27,7 @@ class World:
     nodes: Sequence[Object] = ()
     events: Sequence[Object] = ()
     known_scene: Scene | None = None
+    all_pods: bool = False
 
     @cached_property
     def scene(self) -> Scene:

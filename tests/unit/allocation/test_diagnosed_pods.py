@@ -1,5 +1,6 @@
 """Why Pods wait: what they name and is not there, where they are tied to, who is in their way."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -193,6 +194,19 @@ def test_a_claim_that_is_allocated_and_reserved_for_nobody_is_told(cluster: Clus
     assert {
         "not-reserved": "claim team/leak is allocated and reserved for nobody: it holds its devices, and no Pod uses them"
     } == _remarks(diagnosis)
+
+
+def test_a_claim_that_is_reserved_for_a_pod_that_is_gone_is_told(cluster: Cluster) -> None:
+    """Only where all Pods are known; a Pod of the same name that came later is another one."""
+    claim = cluster.claim("leak", "gpu-0", pods=("p", "q"))
+    cluster.pod("p")
+    cluster.pod("q")["metadata"]["uid"] = "another"
+
+    assert {} == _remarks(diagnose_claim(cluster.world, claim))
+    assert {
+        "user-gone": "claim team/leak is reserved for Pod team/q, which is gone: it holds its devices, and nobody uses"
+        " them"
+    } == _remarks(diagnose_claim(replace(cluster.world, all_pods=True), claim))
 
 
 def test_a_device_that_is_published_no_more_is_told(cluster: Cluster) -> None:

@@ -225,6 +225,33 @@ def test_shares_are_not_enforced(commands: Any, make: Any) -> None:
     assert "nothing keeps a container from using more" in out
 
 
+def test_files_without_devices_are_told(commands: Any, make: Any) -> None:
+    ran = commands.run("explain", "-f", commands.write(make.claim("c")))
+
+    assert 1 == ran.code
+    assert "cannot be allocated: there are no nodes" in ran.out
+    assert "note: the files have no ResourceSlice, so there are no devices" in ran.err
+
+
+def test_a_dump_is_reported_the_same_in_whatever_order_it_comes(commands: Any, make: Any) -> None:
+    """bergerx/kubectl-status#682 and others: a view of slices, claims and classes that can be compared."""
+    objects = [
+        make.device_class("gpu.nvidia.com", 'device.driver == "gpu.nvidia.com"'),
+        make.slice("n1", make.device("gpu-0"), make.device("gpu-1", "40Gi")),
+        make.slice("n2", make.device("gpu-0", "40Gi")),
+    ]
+    claim = make.claim(
+        "c", make.request("device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('1Ti'))")
+    )
+
+    first, second = (
+        commands.run("explain", "-f", commands.write(*given, claim)).out for given in (objects, objects[::-1])
+    )
+
+    assert first == second
+    assert "n1" in first
+
+
 def test_yaml_says_what_json_says(commands: Any, make: Any) -> None:
     file = commands.write(make.slice("n1", make.device("a")), make.claim("c", make.request(count=2)))
 
