@@ -18,7 +18,8 @@ from pathlib import Path
 
 import grpc
 
-from bench import scheduling
+from bench import controller, scheduling
+from bench.stub_api import kubeconfig
 from dra_driver.kubelet.pb import dra_v1_pb2 as pb
 from dra_driver.kubelet.pb import dra_v1_pb2_grpc as pb_grpc
 
@@ -64,10 +65,10 @@ class Plugin:
             ]
             endpoint = directory / "plugins" / "dra.sock"
         else:
-            kubeconfig = directory / "kubeconfig"
-            kubeconfig.write_text(json.dumps(_kubeconfig(server)))
+            path = directory / "kubeconfig"
+            path.write_text(json.dumps(kubeconfig(server)))
             command = ["-m", "dra_driver", "kubelet-plugin", "--node-name=n", "--backend=simulated:dgx-h100"]
-            command += [f"--kubeconfig={kubeconfig}", f"--kubelet-plugins-dir={directory / 'plugins'}"]
+            command += [f"--kubeconfig={path}", f"--kubelet-plugins-dir={directory / 'plugins'}"]
             command += [f"--kubelet-registry-dir={directory / 'registry'}", f"--cdi-dir={directory / 'cdi'}"]
             endpoint = directory / "plugins" / "gpu.nvidia.com" / "dra.sock"
         begin = time.time()
@@ -112,17 +113,6 @@ class Plugin:
             if devices != "0":
                 return float(when)
         raise RuntimeError("no slice was published")
-
-
-def _kubeconfig(server: str) -> dict[str, object]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": f"http://{server}"}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }
 
 
 @contextmanager
@@ -201,6 +191,7 @@ def main() -> None:
         pair = [statistics.median(s) / 1024 for s in (sizes, bare.memory[held])]
         print(_row(f"resident memory, {held} claims held", "MiB", *pair))
     scheduling.main()
+    controller.main()
 
 
 def _percentile(values: list[float], percent: int) -> float:

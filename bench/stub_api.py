@@ -110,6 +110,18 @@ class Stub:
         }
 
 
+def kubeconfig(server: str) -> dict[str, object]:
+    """A kubeconfig for a stub at host:port."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": f"http://{server}"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+
+
 async def _main(delay_seconds: float) -> None:
     server = await asyncio.start_server(Stub(delay_seconds).serve, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)

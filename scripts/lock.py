@@ -1,7 +1,7 @@
-"""Pin and hash all dependencies anew: `requirements.lock` for development, `deploy/requirements.lock` for the image.
+"""Pin and hash all dependencies anew: `requirements.lock` for development, two in `deploy/` for the images.
 
 The files carry no address of any package index: whichever one pip is set up with serves them, and the hashes
-say whether it served the right thing. The image's lock is a subset of the first, with the same versions.
+say whether it served the right thing. The images' locks are subsets of the first, with the same versions.
 """
 
 import subprocess
@@ -16,12 +16,15 @@ COMMON += ["--no-emit-index-url", "--no-emit-find-links", "--no-annotate", "--no
 def main() -> int:
     uv = Path(sys.executable).parent / "uv"
     upgrade = sys.argv[1:]  # for example: --upgrade, or --upgrade-package ruff
-    full, image = "requirements.lock", "deploy/requirements.lock"
+    full, node, controller = "requirements.lock", "deploy/requirements.lock", "deploy/controller.lock"
     subprocess.run(
         [uv, *COMMON, "--extra", "cli", "--extra", "dev", "-o", full, *upgrade], cwd=ROOT, check=True
     )
-    subprocess.run([uv, *COMMON, "--constraint", full, "-o", image], cwd=ROOT, check=True)
-    for lock in (full, image):
+    subprocess.run([uv, *COMMON, "--constraint", full, "-o", node], cwd=ROOT, check=True)
+    subprocess.run(
+        [uv, *COMMON, "--extra", "cli", "--constraint", full, "-o", controller], cwd=ROOT, check=True
+    )
+    for lock in (full, node, controller):
         if "://" in (ROOT / lock).read_text():
             sys.exit(f"{lock} names an address; it must name none")
     return 0

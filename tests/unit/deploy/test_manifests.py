@@ -106,13 +106,83 @@ def test_the_daemonsets_environment_is_understood_by_the_plugin(manifests: Any) 
     )
 
 
-def test_the_image_installs_exactly_the_locked_versions_that_are_tested() -> None:
-    locks = [
-        {line.split(" ")[0] for line in (ROOT / lock).read_text().splitlines() if "==" in line}
-        for lock in ("requirements.lock", "deploy/requirements.lock")
-    ]
-
-    assert locks[1] < locks[0]
-    assert not any(
-        "://" in (ROOT / lock).read_text() for lock in ("requirements.lock", "deploy/requirements.lock")
+def test_the_images_install_exactly_the_locked_versions_that_are_tested() -> None:
+    texts = {
+        name: (ROOT / name).read_text()
+        for name in ("requirements.lock", "deploy/requirements.lock", "deploy/controller.lock")
+    }
+    tested, node, controller = (
+        {line.split(" ")[0] for line in text.splitlines() if "==" in line} for text in texts.values()
     )
+
+    assert node < controller < tested
+    assert not any("://" in text for text in texts.values())
+
+
+def _allowed(manifests: Any, kind: str, name: str) -> dict[str, set[str]]:
+    """Verbs by resource."""
+    found: dict[str, set[str]] = {}
+    for rule in manifests[kind, name]["rules"]:
+        for resource in rule["resources"]:
+            found.setdefault(resource, set()).update(rule["verbs"])
+    return found
+
+
+def test_the_controller_may_write_next_to_nothing(manifests: Any) -> None:
+    reading = {"get", "list", "watch"}
+    cluster = _allowed(manifests, "ClusterRole", "dra-driver-controller")
+    own = _allowed(manifests, "Role", "controller")
+
+    writes = {resource: verbs - reading for resource, verbs in cluster.items() if verbs - reading}
+
+    assert {"events": {"create", "patch"}, "validatingwebhookconfigurations": {"patch"}} == writes
+    assert {"leases": {"create", "get", "update"}, "secrets": {"create", "get", "update"}} == own
+    rules = [
+        *manifests["ClusterRole", "dra-driver-controller"]["rules"],
+        *manifests["Role", "controller"]["rules"],
+    ]
+    named = {rule["resources"][0]: rule["resourceNames"] for rule in rules if "resourceNames" in rule}
+    assert {
+        "leases": ["controller"],
+        "secrets": ["webhook-certificate"],
+        "validatingwebhookconfigurations": ["dra-driver"],
+    } == named
+
+
+def test_the_deployments_environment_is_understood_by_the_controller(manifests: Any) -> None:
+    from dra_driver.controller.flags import parse
+
+    container = manifests["Deployment", "controller"]["spec"]["template"]["spec"]["containers"][0]
+    environment = {e["name"]: e.get("value", "dra-driver") for e in container["env"]}
+    settings = parse(container["args"][1:], environment)
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+
+    assert (f":{ports['https']}", f":{ports['http']}") == (settings.webhook_address, settings.metrics_address)
+    (port,) = manifests["Service", settings.webhook_service]["spec"]["ports"]
+    assert "https" == port["targetPort"]
+    assert ("ValidatingWebhookConfiguration", settings.webhook_name) in manifests
+    assert settings.taint_pools_without_driver is False
+
+
+def test_the_service_and_the_budget_find_the_controllers_pods(manifests: Any) -> None:
+    labels = manifests["Deployment", "controller"]["spec"]["template"]["metadata"]["labels"]
+
+    assert labels == manifests["Service", "webhook"]["spec"]["selector"]
+    assert labels == manifests["PodDisruptionBudget", "controller"]["spec"]["selector"]["matchLabels"]
+
+
+def test_the_controller_finds_the_node_plugins_by_their_labels(manifests: Any) -> None:
+    from dra_driver.controller.cluster import PLUGIN_LABELS
+
+    labels = manifests["DaemonSet", "kubelet-plugin"]["spec"]["template"]["metadata"]["labels"]
+
+    assert set(PLUGIN_LABELS.split(",")) <= {f"{name}={value}" for name, value in labels.items()}
+
+
+def test_tainting_pools_is_an_option_with_rights_of_its_own() -> None:
+    found = {(m["kind"], m["metadata"]["name"]): m for m in _script("manifests").render("taint-pools")}
+    container = found["Deployment", "controller"]["spec"]["template"]["spec"]["containers"][0]
+
+    assert {"name": "TAINT_POOLS_WITHOUT_DRIVER", "value": "yes"} in container["env"]
+    allowed = _allowed(found, "ClusterRole", "dra-driver-controller-taints")
+    assert {"devicetaintrules": {"list", "create", "delete"}} == allowed
