@@ -33,6 +33,7 @@ _MAX_CONNECTIONS = 64
 _REQUEST_SECONDS = 10.0
 _IDLE_SECONDS = 120.0
 _CHECK_SECONDS = 0.5
+_POLL_SECONDS = 0.1  # how long the end of accepting may take
 _STOP_SECONDS = 5.0
 _LENGTH_DIGITS = 12
 
@@ -59,7 +60,9 @@ class WebhookServer:
             raise UnavailableError(f"cannot listen on {address} for the webhook: {error.strerror}") from error
         self.port: int = self._server.server_address[1]
         self._threads = [
-            threading.Thread(target=self._server.serve_forever, name="webhook", daemon=True),
+            threading.Thread(
+                target=self._server.serve_forever, args=(_POLL_SECONDS,), name="webhook", daemon=True
+            ),
             threading.Thread(target=self._server.cut_off_late_ones, name="webhook-deadlines", daemon=True),
         ]
 
@@ -209,6 +212,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404, f"there is {PATH}")
         elif self.headers.get_content_type() != "application/json":
             self._refuse(415, "the body has to be application/json")
+        elif len(self.headers.get_all("Content-Length", ())) > 1:
+            self._refuse(400, "the body has more than one length")
         elif "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdigit()):
             self._refuse(411, "the length of the body has to be said")
         elif len(length) > _LENGTH_DIGITS or int(length) > MAX_BODY:
