@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from dra_driver.config.node import MigMode, NodeConfig, load
 from dra_driver.errors import UsageError
 from dra_driver.process.flags import LOGGING, Flag, Values, read
 from dra_driver.resource import names
@@ -30,6 +31,7 @@ class Settings:
     nvidia_cdi_hook_path: str | None  # on the host; None: looked for
     backend: str  # "nvml" or "simulated:PROFILE"
     pool_name: str | None  # None: made from the node's name
+    node_config: NodeConfig  # how the GPUs are offered
     metrics_address: str | None  # "host:port"; None: not served
     healthcheck_port: int  # -1: not served, 0: any
     rescan_seconds: float
@@ -101,6 +103,14 @@ FLAGS = (
     Flag("backend", "nvml", "nvml, or simulated:PROFILE with the name or the file of a profile"),
     Flag("pool-name", None, "name of the pool; default: NODE/gpu"),
     Flag(
+        "mig",
+        "auto",
+        "auto, static, dynamic or off: whether GPUs are offered whole, as the MIG devices that exist, or as all that they "
+        "can be cut into on demand; for GPUs of which the configuration file does not say",
+        choices=tuple(MigMode),
+    ),
+    Flag("config", None, "configuration file with settings for single GPUs; default: none"),
+    Flag(
         "metrics-address",
         None,
         "host:port for /metrics, /healthz and /readyz; default: not served",
@@ -148,6 +158,7 @@ def _settings(values: Values) -> Settings:
     if backend != "nvml" and not (backend.startswith("simulated:") and backend != "simulated:"):
         msg = f"--backend: {backend!r} is neither nvml nor simulated:PROFILE"
         raise UsageError(msg)
+    config, mig = values.path("config"), MigMode(values.text("mig"))
     return Settings(
         driver_name=driver_name,
         node_name=node_name,
@@ -165,6 +176,7 @@ def _settings(values: Values) -> Settings:
         else None,
         backend=backend,
         pool_name=pool_name,
+        node_config=NodeConfig(mig) if config is None else load(config, mig),
         metrics_address=values.address("metrics_address"),
         healthcheck_port=int(values.number("healthcheck_port", -1, 65535)),
         rescan_seconds=values.number("rescan_seconds", 0.1, 3600),

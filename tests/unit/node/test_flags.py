@@ -2,6 +2,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from dra_driver.config.node import GpuEntry, MigMode
 from dra_driver.errors import UsageError
 from dra_driver.node.flags import parse
 
@@ -109,3 +110,29 @@ def test_the_command_line_wins_over_the_environment_and_empty_means_unset() -> N
 def test_what_is_wrong_is_named(arguments: list[str], environment: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse(arguments, environment)
+
+
+def test_gpus_are_offered_as_they_are_found_unless_a_flag_says_otherwise() -> None:
+    assert MigMode.AUTO is parse(["--node-name=a"], {}).node_config.mig
+    assert MigMode.DYNAMIC is parse(["--node-name=a", "--mig=dynamic"], {}).node_config.mig
+    assert MigMode.OFF is parse(["--node-name=a"], {"MIG": "off"}).node_config.mig
+
+
+def test_a_configuration_file_is_read_with_the_flag_as_its_default(tmp_path: Path) -> None:
+    file = tmp_path / "node.yaml"
+    file.write_text("apiVersion: config.dra-driver.io/v1alpha1\nkind: NodeConfig\ngpus: [{shares: 2}]\n")
+    config = parse(["--node-name=a", "--mig=static"], {"CONFIG": str(file)}).node_config
+
+    assert (MigMode.STATIC, (GpuEntry(shares=2),)) == (config.mig, config.entries)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--mig=on"], "--mig: 'on' is none of auto, static, dynamic, off"),
+        (["--config=/no/such/file"], "/no/such/file cannot be read: there is no such file"),
+    ],
+)
+def test_a_wrong_mode_or_file_is_told(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse(["--node-name=a", *arguments], {})
