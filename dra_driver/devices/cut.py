@@ -108,7 +108,7 @@ def _notes(gpu: Gpu, mig: Mig, mode: MigMode, found: Cut) -> Iterable[Note]:
         after = "enabled" if mig.pending else "disabled"
         yield Note(NoteReason.MIG_PENDING, name, f"MIG mode of {where} is {after} after its next reset")
     if found.obstacle is not None:
-        message = f"{where} is offered as it is and not as mig: {mode} says: {_SENTENCES[found.obstacle]}"
+        message = f"{where} is not offered as mig: {mode} says, but as it is: {_SENTENCES[found.obstacle]}"
         yield Note(NoteReason.MIG_MODE, name, message)
     if not (found.whole or found.existing or found.partitions):
         message = (
