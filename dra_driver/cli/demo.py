@@ -1,7 +1,8 @@
 """`dra-driver demo`: the main job, end to end, on a laptop.
 
 Starts an embedded cluster with simulated GPU nodes, applies examples (or the user's own files), and shows who
-got which GPU and what is pending. The node plugins are the real ones, as processes; everything else is embedded.
+got which GPU, and what is pending and why. The node plugins and the controller are the real ones, as processes;
+everything else is embedded.
 """
 
 import shutil
@@ -25,10 +26,12 @@ from dra_driver.cli.demo_report import (
 )
 from dra_driver.embedded.cluster import Cluster
 from dra_driver.inventory.profile import load_profile
-from dra_driver.kube.resources import PODS
+from dra_driver.kube.reasons import Reason
+from dra_driver.kube.resources import EVENTS, PODS
 
 _PROFILES = ("dgx-h100", "l40s")
 _SETTLE_SECONDS = 30.0
+_EXPLAIN_SECONDS = 5.0  # a Pod that waits for something else than GPUs is not spoken of
 _QUIET_SECONDS = 0.5  # nothing has changed for so long, and no Pod is on its way
 
 
@@ -50,6 +53,7 @@ def run(*, profiles: Sequence[str], nodes: int, files: Sequence[Path], keep: boo
     try:
         with Cluster(directory) as cluster:
             progress(f"API server, controllers and scheduler at {cluster.server.url}")
+            cluster.add_controller()
             for number in range(nodes or len(kinds)):
                 cluster.add_node(f"node-{number + 1}", kinds[number % len(kinds)])
             published = published_devices(cluster)
@@ -60,8 +64,10 @@ def run(*, profiles: Sequence[str], nodes: int, files: Sequence[Path], keep: boo
             names = apply(cluster, manifests or examples(published))
             progress(f"applied {', '.join(names)}")
             pods = _settled(cluster)
-            progress("every Pod runs, or the scheduler has said why not")
-            print(allocations(cluster, published, pods))
+            progress("every Pod runs, or the scheduler has said that it cannot")
+            reasons = _explained(cluster, [pod for pod in pods if reason_pending(pod)])
+            progress(f"the controller has said why of {len(reasons)}")
+            print(allocations(cluster, published, pods, reasons))
             unexpected = unexpectedly_pending(pods)
             if keep:
                 _wait_for_user(cluster)
@@ -87,14 +93,29 @@ def _settled(cluster: Cluster) -> list[dict[str, Any]]:
         time.sleep(0.05)
 
 
+def _explained(cluster: Cluster, pending: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """What the controller says of Pods that wait, by their UID, once it has spoken of all, or for a while."""
+    deadline = time.monotonic() + _EXPLAIN_SECONDS
+    wanted = {str(pod["metadata"]["uid"]) for pod in pending}
+    while True:
+        selector = f"reason={Reason.CLAIM_NOT_SATISFIABLE},involvedObject.kind=Pod"
+        events = cluster.client.list(EVENTS, field_selector=selector)["items"]
+        said = {one["involvedObject"]["uid"]: str(one["message"]) for one in events}
+        if wanted <= said.keys() or time.monotonic() > deadline:
+            return {uid: text for uid, text in said.items() if uid in wanted}
+        time.sleep(0.05)
+
+
 def _wait_for_user(cluster: Cluster) -> None:
     try:
         kubeconfig = cluster.kubeconfig
         print(
-            f"Running until Ctrl-C. Try:\n    export KUBECONFIG={kubeconfig}\n    kubectl get resourceslices,pods -A"
+            f"Running until Ctrl-C. Try:\n    export KUBECONFIG={kubeconfig}\n    kubectl get resourceslices,pods -A\n"
+            "    dra-driver simulate --drain node-1"
         )
         for node in cluster.nodes:
             print(f"    the plugin's log on {node.name}: {node.directory / 'plugin.log'}")
+        print(f"    the controller's log: {cluster.directory / 'controller.log'}")
         threading.Event().wait()
     except KeyboardInterrupt:
         print()

@@ -4,13 +4,14 @@ Exit codes: 0 it has its devices, or would get them; 1 it would not; 2 bad input
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dra_driver.allocation.diagnosis import Diagnosis, World, diagnose_claim, diagnose_pod, diagnose_template
 from dra_driver.allocation.diagnosis.pods import outranked
+from dra_driver.allocation.diagnosis.references import near
 from dra_driver.cli import live
 from dra_driver.cli.explain_json import as_dict
 from dra_driver.cli.explain_report import report
@@ -130,7 +131,7 @@ def _answers(world: World, question: Question, given: Objects) -> Iterator[Diagn
     if question.kind == "pod":
         found = world.pod.get(name)
         if found is None:
-            raise UsageError(f"there is no Pod {name}")
+            raise UsageError(f"there is no Pod {name}{_near(question, world.pods)}")
         yield diagnose_pod(world, found)
         return
     claim, template = world.claim.get(name), world.template.get(name)
@@ -140,7 +141,13 @@ def _answers(world: World, question: Question, given: Objects) -> Iterator[Diagn
         yield diagnose_template(world, template)
     else:
         kind = "ResourceClaim" if question.kind == "claim" else "ResourceClaimTemplate"
-        raise UsageError(f"there is no {kind} {name}")
+        known = [*world.claims, *world.templates] if question.kind == "claim" else world.templates
+        raise UsageError(f"there is no {kind} {name}{_near(question, known)}")
+
+
+def _near(question: Question, objects: Iterable[Mapping[str, Any]]) -> str:
+    here = (one for one in objects if one["metadata"].get("namespace") == question.namespace)
+    return near(question.name, (str(one["metadata"]["name"]) for one in here))
 
 
 def _everything(world: World, given: Objects) -> Iterator[Diagnosis]:

@@ -22,7 +22,7 @@ def missing_classes(world: World, claims: Iterable[Object]) -> Iterator[Remark]:
                 if name not in classes:
                     request = f"{entry['name']}/{one['name']}" if subs else entry["name"]
                     text = f"claim {name_of(claim)}, request {request}: there is no DeviceClass {name}"
-                    yield Remark("class-missing", "error", text + _near(name, classes), _class_fix(name))
+                    yield Remark("class-missing", "error", text + near(name, classes), _class_fix(name))
 
 
 def _class_fix(name: str) -> str | None:
@@ -54,14 +54,15 @@ def _elsewhere(name: str, namespace: str, objects: Iterable[Object]) -> str:
     others = sorted(namespace_of(one) for one in known if one["metadata"]["name"] == name)
     if others:
         return f"; one of that name is in namespace {others[0]}, and a Pod uses those of its own only"
-    return _near(name, [one["metadata"]["name"] for one in known if namespace_of(one) == namespace])
+    return near(name, [one["metadata"]["name"] for one in known if namespace_of(one) == namespace])
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def near(name: str, known: Iterable[str]) -> str:
+    """What to add to a sentence about a name that is not there: those that it may have meant."""
     names = sorted(set(known))
-    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-    if near:
-        return f"; did you mean {' or '.join(near)}?"
+    alike = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
+    if alike:
+        return f"; did you mean {' or '.join(alike)}?"
     if not names:
         return "; there are none at all"
     return f"; there is {', '.join(names[:5])}" if len(names) <= 5 else ""

@@ -3,13 +3,13 @@
 A Pod that loses its node or its devices waits again, as the one that its workload makes in its place would.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dra_driver.allocation import taints
+from dra_driver.allocation.diagnosis.references import near
 from dra_driver.allocation.diagnosis.world import Object, namespace_of
 from dra_driver.allocation.explanation.scene import name_of, results_of
 from dra_driver.errors import UsageError
@@ -126,8 +126,7 @@ def _names(pod: Object, claim: Object) -> bool:
 def _known(name: str, kind: str, names: Iterable[str]) -> None:
     known = list(names)
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        raise UsageError(f"there is no {kind} {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        raise UsageError(f"there is no {kind} {name}{near(name, known)}")
 
 
 def _pools_of(objects: Objects, node: str) -> set[tuple[str, str]]:

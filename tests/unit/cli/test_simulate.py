@@ -336,12 +336,12 @@ class TestWhatIf:
     @pytest.mark.parametrize(
         ("flags", "said"),
         [
-            (["--drain", "n3"], "there is no node n3"),
+            (["--drain", "n3"], "there is no node n3; did you mean n1?"),
             (["--without-claim", "hold"], "there is no claim default/hold; did you mean default/held?"),
             (["--taint", "n1"], "expected NODE[/DEVICE]:KEY[=VALUE]:EFFECT"),
             (["--taint", "n1:a:NoSuch"], "the effect is one of None, NoSchedule, NoExecute"),
             (["--taint", "n1/gpu-7:a:NoSchedule"], "node n1 has no device gpu-7"),
-            (["--taint", "n9:a:NoSchedule"], "there is no node n9"),
+            (["--taint", "other:a:NoSchedule"], "there is no node other; there is n1"),
             (["--add-nodes", "dgx-h100=0"], "expected PROFILE=NUMBER"),
             (["--add-nodes", "no-such"], "no-such"),
         ],
