@@ -69,6 +69,16 @@ def kubelet_plugin(context: typer.Context) -> None:
     raise typer.Exit(run_node_plugin(context.args))
 
 
+@app.command(
+    name="mps-supervisor", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def mps_supervisor(context: typer.Context) -> None:
+    """Run the MPS daemons of a node; see `dra-driver mps-supervisor --help` for its flags."""
+    from dra_driver.node.mps_supervisor import main as run_supervisor
+
+    raise typer.Exit(run_supervisor(context.args))
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def controller(context: typer.Context) -> None:
     """Run the controller; see `dra-driver controller --help` for its flags."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dra_driver.config.opaque import decode
 from dra_driver.devices.build import build_devices
 from dra_driver.inventory.faults import read_faults
 from dra_driver.inventory.profile import load_profile, profile_names
@@ -20,15 +21,19 @@ from dra_driver.selectors import compile_selector, device_value, selector
 
 ROOT = Path(__file__).parents[3]
 OTHERS_FLAGS = {"--build-arg", "--device", "--gpu-reset"}  # of podman, ctr and nvidia-smi
-OTHERS_VARIABLES = {"NVIDIA_VISIBLE_DEVICES", "KUBERNETES_SERVICE_HOST"}
+OTHERS_VARIABLES = {
+    "NVIDIA_VISIBLE_DEVICES",
+    "KUBERNETES_SERVICE_HOST",
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+    "EXCLUSIVE_PROCESS",  # a compute mode
+}
 # What stands in the page where the program fills in a value.
 FILLED_IN = {
     "--node-name (or NODE_NAME)": "--... (or ...)",
     "libnvidia-ml.so.1 was": "... was",
     "for 10 s": "for ... s",
     "allows 107": "allows ...",
-    "expected resource.nvidia.com/v1beta1": "expected ...",
-    "expected GpuConfig or MigDeviceConfig": "expected ...",
     "a GpuConfig cannot": "a ... cannot",
     "of type mig": "of type ...",
     "cannot get ResourceClaim ...": "cannot ...",
@@ -213,3 +218,24 @@ def test_every_metric_that_is_named_exists(pages: Any) -> None:
     named = {code for p in pages for code in p.codes if code.startswith("dra_driver_")}
 
     assert set() == {code for code in named if f"`{code.split(' ')[0].split('{')[0]}`" not in reference}
+
+
+def test_every_configuration_of_an_example_is_one_that_the_driver_takes(pages: Any) -> None:
+    entries = [
+        (entry["opaque"]["parameters"], source.name)
+        for source in pages
+        for document in source.documents()
+        for entry in _entries(document)
+        if entry["opaque"]["driver"] == "gpu.nvidia.com"
+    ]
+
+    assert len(entries) > 2
+    assert all(decode(parameters, name) for parameters, name in entries)
+
+
+def _entries(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Configuration of a class, a claim or a template."""
+    spec = document.get("spec", {})
+    spec = spec.get("spec", spec)
+    entries: list[dict[str, Any]] = spec.get("config", []) + spec.get("devices", {}).get("config", [])
+    return entries
