@@ -31,7 +31,7 @@ from dra_driver.embedded.claims import (
 from dra_driver.embedded.pod_warnings import PodWarnings
 from dra_driver.embedded.workqueue import WorkQueue
 from dra_driver.errors import ApiError, UnavailableError
-from dra_driver.kube.client import Client
+from dra_driver.kube.client import APPLY, Client
 from dra_driver.kube.errors import NotFoundError, ObjectConflictError
 from dra_driver.kube.reflector import Reflector
 from dra_driver.kube.resources import (
@@ -47,7 +47,6 @@ _Key = tuple[str, str, str]  # "pod" or "claim", namespace, name
 
 _FIRST_RETRY_SECONDS = 0.1
 _LAST_RETRY_SECONDS = 10.0
-_APPLY = "application/apply-patch+yaml"
 _POD, _CLAIM = "pod", "claim"
 
 
@@ -214,7 +213,7 @@ class Controllers:
             body,
             namespace=metadata["namespace"],
             subresource="status",
-            content_type=_APPLY,
+            content_type=APPLY,
             field_manager="ResourceClaimController",
             force=True,
         )

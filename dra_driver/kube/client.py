@@ -21,6 +21,7 @@ from dra_driver.kube.resources import Resource
 from dra_driver.kube.transport import Transport
 
 USER_AGENT = f"dra-driver/{__version__}"
+APPLY = "application/apply-patch+yaml"  # server-side apply; JSON is a part of YAML
 _WATCH_GRACE_SECONDS = 15.0  # a watch is silent for at most the time it asked for; then the peer is dead
 _EVENT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 
@@ -194,7 +195,7 @@ class Client:
         field_manager: str | None = None,
         force: bool = False,
     ) -> dict[str, Any]:
-        """PATCH; server-side apply is `application/apply-patch+yaml`, of which JSON is a part."""
+        """PATCH; a merge patch, or with the content type `APPLY` a server-side apply."""
         attempt = _Attempt("patch", resource, name, namespace, subresource)
         query = _query(fieldManager=field_manager, force="true" if force else None)
         return self._transport.request("PATCH", attempt.path(query), attempt, body, content_type)

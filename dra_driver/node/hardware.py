@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from dra_driver.config.node import MigMode, NodeConfig
 from dra_driver.devices.build import build_devices
 from dra_driver.devices.model import DeviceSet, HeldDevice
 from dra_driver.devices.notes import NoteLog
@@ -38,12 +39,14 @@ class Hardware:
         backend: Backend,
         held: Callable[[], Iterable[HeldDevice]],
         driver_name: str,
+        node: NodeConfig,
         interval_seconds: float,
         on_change: Callable[[], None],
     ) -> None:
         self._backend = backend
         self._held = held
         self._driver_name = driver_name
+        self._node = node
         self._interval = interval_seconds
         self._on_change = on_change
         self.snapshot = Snapshot(Inventory(available=False), DeviceSet())
@@ -57,6 +60,15 @@ class Hardware:
 
     def start(self) -> None:
         self._thread.start()
+
+    def cut_on_demand(self) -> dict[str, bool]:
+        """The UUIDs of GPUs that MIG devices are made on, and whether instances of no claim may be destroyed there."""
+        found = ((gpu, self._node.of(gpu)) for gpu in self.snapshot.inventory.gpus)
+        return {
+            gpu.uuid: settings.destroy_unowned
+            for gpu, settings in found
+            if settings.mig is MigMode.DYNAMIC and gpu.mig is not None and gpu.fault is None
+        }
 
     def look(self) -> None:
         """Look again now: a claim was released, or somebody wants to know."""
@@ -106,7 +118,7 @@ class Hardware:
                 )
         # MIG devices come and go with claims while we look; what was anybody's at either end is not nobody's.
         owners = {(hold.claim_uid, hold.device.name): hold for hold in (*held, *self._held())}
-        devices = build_devices(inventory, owners.values(), driver_name=self._driver_name)
+        devices = build_devices(inventory, owners.values(), driver_name=self._driver_name, node=self._node)
         self.snapshot = Snapshot(inventory, devices)
         with self._looks:
             self._ended = self._begun

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+import dra_driver.files
 from dra_driver.cdi.edits import DriverEdits, EditSource, NodeEdits
 from dra_driver.cdi.root import CHARACTER_DEVICES, PLACEHOLDERS, Root
+from dra_driver.files import Files
 from dra_driver.inventory.backend import Backend
 from dra_driver.node.flags import Settings
 from dra_driver.sharing.programs import DriverPrograms
@@ -28,10 +30,13 @@ class Machine:
     programs: DriverPrograms
 
 
-def open_machine(settings: Settings) -> Machine:
-    """The machine that `--backend` names; UsageError where a profile or a driver root is wrong."""
+def open_machine(settings: Settings, files: Files = dra_driver.files) -> Machine:
+    """The machine that `--backend` names; UsageError where a profile or a driver root is wrong.
+
+    What simulated hardware keeps is written through `files`.
+    """
     kind, _, profile = settings.backend.partition(":")
-    return _simulated(settings, profile) if kind == "simulated" else _nvml(settings)
+    return _simulated(settings, profile, files) if kind == "simulated" else _nvml(settings)
 
 
 def _nvml(settings: Settings) -> Machine:
@@ -44,7 +49,7 @@ def _nvml(settings: Settings) -> Machine:
     return Machine(backend, found, DriverPrograms(lambda: found.root.local))
 
 
-def _simulated(settings: Settings, profile_name: str) -> Machine:
+def _simulated(settings: Settings, profile_name: str, files: Files) -> Machine:
     from dra_driver.inventory.driver_root import make_driver_root
     from dra_driver.inventory.profile import load_profile
     from dra_driver.inventory.simulated import SimulatedBackend
@@ -54,7 +59,7 @@ def _simulated(settings: Settings, profile_name: str) -> Machine:
     root = _driver_root(settings) or Root(PurePosixPath(own), own)
     has_nodes = make_driver_root(profile, root.local, node_name=settings.node_name)
     root = replace(root, nodes=CHARACTER_DEVICES if has_nodes else PLACEHOLDERS)
-    backend = SimulatedBackend(profile, settings.node_name, driver_root=root.local)
+    backend = SimulatedBackend(profile, settings.node_name, driver_root=root.local, files=files)
     programs = DriverPrograms(lambda: root.local, simulated=True)
     return Machine(backend, _edits(root, root, settings.nvidia_cdi_hook_path), programs)
 

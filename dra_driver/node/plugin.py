@@ -32,15 +32,17 @@ from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import DeviceSet, HeldDevice
 from dra_driver.errors import UnavailableError
 from dra_driver.files import Files, Lock
-from dra_driver.kube.client import Client
+from dra_driver.kube.client import APPLY, Client
 from dra_driver.kube.resources import NODES, RESOURCE_CLAIMS
 from dra_driver.kubelet.plugin import KubeletPlugin
 from dra_driver.kubelet.probe import probe, serve_health
 from dra_driver.node import coexistence
+from dra_driver.node.claim_status import ClaimStatus
 from dra_driver.node.flags import Settings
 from dra_driver.node.hardware import Hardware
 from dra_driver.node.machine import FRESH_SECONDS, open_machine
 from dra_driver.node.metrics import Metrics, NodeState
+from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare.claim import ClaimRef
 from dra_driver.prepare.engine import Engine
 from dra_driver.prepare.metadata_store import MetadataStore
@@ -85,11 +87,12 @@ class NodePlugin:
         coexistence.refuse_other_driver(
             settings.driver_name, settings.kubelet_registry_dir, settings.plugin_dir
         )
-        machine = open_machine(settings)
+        machine = open_machine(settings, files)
         self._hardware = Hardware(
             machine.backend,
             held=self._held,
             driver_name=settings.driver_name,
+            node=settings.node_config,
             interval_seconds=settings.rescan_seconds,
             on_change=self._hardware_changed,
         )
@@ -108,8 +111,12 @@ class NodePlugin:
             metadata=MetadataStore(
                 settings.plugin_dir / "device-metadata", settings.driver_name, files=files
             ),
+            partitions=MigDevices(
+                machine.backend.mig, self._hardware.cut_on_demand, self._hardware.look_and_wait
+            ),
             sharing=NodeSharing(machine.programs, settings.plugin_dir / "mps"),
         )
+        self._claim_status = ClaimStatus(settings.driver_name, self._apply_status)
         self._kubelet = KubeletPlugin(
             settings.driver_name,
             settings.plugin_dir,
@@ -142,6 +149,8 @@ class NodePlugin:
         closing.callback(self._publisher.stop)
         self._device_plugins.start()
         closing.callback(self._device_plugins.stop)
+        self._claim_status.start()
+        closing.callback(self._claim_status.stop)
         closing.callback(self._kubelet.stop, _GRACE_SECONDS)
         self._kubelet.start()
         _settle_memory()
@@ -167,10 +176,14 @@ class NodePlugin:
     def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
         prepared = self._engine.prepare(ref)
         self._claims_changed()
+        record = self._records.get(ref.uid)
+        if record is not None:
+            self._claim_status.tell(record)
         return prepared
 
     def unprepare(self, ref: ClaimRef) -> None:
         self._engine.unprepare(ref)
+        self._claim_status.forget(ref.uid)
         self._claims_changed()
         if any(device.taints for device in self._hardware.snapshot.devices):
             self._hardware.look()  # what stayed published only for this claim can go now
@@ -219,6 +232,18 @@ class NodePlugin:
     def _claims_changed(self) -> None:
         if self._device_plugins.answer:
             self._publish()  # which then depends on what is held
+
+    def _apply_status(self, namespace: str, name: str, body: dict[str, Any]) -> None:
+        self._client.patch(
+            RESOURCE_CLAIMS,
+            name,
+            body,
+            namespace=namespace,
+            subresource="status",
+            content_type=APPLY,
+            field_manager=self._settings.driver_name,
+            force=True,
+        )
 
     def _held(self) -> tuple[HeldDevice, ...]:
         return self._engine.held()

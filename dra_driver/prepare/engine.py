@@ -16,7 +16,7 @@ indexes of records and conflicts have locks of their own, for a few instructions
 Failures: whatever is raised, the call left nothing of its own behind, and the kubelet's retry starts afresh.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from dra_driver.devices.model import DeviceSet, HeldDevice
 from dra_driver.errors import ClaimError, DriverError, UnavailableError
 from dra_driver.inventory.model import Inventory
 from dra_driver.kube.errors import NotFoundError
+from dra_driver.partitions import mig_device
 from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare.claim import Allocation, ClaimRef, ClaimSource, read_allocation
 from dra_driver.prepare.conflicts import Conflicts
@@ -67,7 +68,6 @@ class Engine:
         metadata: MetadataStore,
         partitions: MigDevices | None = None,
         sharing: NodeSharing | None = None,
-        kinds: Mapping[str, StepKind] = {},
     ) -> None:
         self._driver_name = driver_name
         self._claims = claims
@@ -84,7 +84,8 @@ class Engine:
             partitions=partitions,
             sharing=sharing,
         )
-        self._steps = StepRunner({**kinds, **(sharing.kinds if sharing else {})}, records)
+        kinds: dict[str, StepKind] = {} if partitions is None else {mig_device.KIND: partitions}
+        self._steps = StepRunner(kinds | dict(sharing.kinds if sharing else {}), records)
         self._conflicts = Conflicts()
         self._locks = Locks()
         self._dropped: tuple[Record, ...] | None = None  # None: nothing was read yet

@@ -22,7 +22,7 @@ from dra_driver.inventory.faults import faults_file
 from dra_driver.inventory.model import Gpu
 from dra_driver.inventory.profile import load_profile
 from dra_driver.inventory.simulated import SimulatedBackend
-from dra_driver.partitions.mig_device import KIND, MigDevices
+from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare import ClaimRef, Engine, MetadataStore, RecordStore
 from dra_driver.prepare.record import State
 from dra_driver.quantity import Quantity
@@ -95,7 +95,6 @@ class Node:
             specs=SpecStore(self.path / "cdi", DRIVER, files=files),
             metadata=MetadataStore(self.path / "metadata", DRIVER, files=files),
             partitions=partitions,
-            kinds={KIND: partitions},
         )
         self.engine.restore()
 

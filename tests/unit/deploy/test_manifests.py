@@ -56,14 +56,14 @@ def test_the_policy_covers_every_version_and_every_write(manifests: Any) -> None
     assert ["Deny"] == binding["validationActions"]
 
 
-def test_the_node_plugin_may_write_nothing_but_slices(manifests: Any) -> None:
+def test_the_node_plugin_may_write_nothing_but_slices_and_what_it_says_of_claims(manifests: Any) -> None:
     rules = manifests["ClusterRole", "dra-driver-kubelet-plugin"]["rules"]
 
     writers = {
         r for rule in rules if set(rule["verbs"]) - {"get", "list", "watch"} for r in rule["resources"]
     }
 
-    assert {"resourceslices"} == writers
+    assert {"resourceslices", "resourceclaims/status", "resourceclaims/driver"} == writers
 
 
 def test_the_classes_select_as_the_official_drivers_do(manifests: Any) -> None:
