@@ -1,12 +1,18 @@
-"""`dra-driver lint`: what is wrong with manifests, before anything is applied.
+"""`dra-driver lint`: what is wrong with manifests, before anything is applied, or with what was.
 
-Exit codes: 0 nothing, or only information; 1 errors or warnings; 2 a file cannot be read, or is no YAML.
+Files are judged by what they bring along, or (--live) by the devices and classes of a cluster. Without files, the
+objects of a cluster are judged; these have no lines, so a finding's place is the object and the field's path.
+
+Exit codes: 0 nothing, or only information; 1 errors or warnings; 2 a file cannot be read, or is no YAML; 3 the
+cluster cannot be reached.
 """
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +22,73 @@ from dra_driver.cli.sources import STDIN, read_sources
 from dra_driver.cli.table import table
 from dra_driver.errors import UsageError
 from dra_driver.files import write_atomic
-from dra_driver.lint import SEVERITIES, UNREADABLE, Finding, fix, lint
+from dra_driver.lint import SEVERITIES, UNREADABLE, Finding, Judge, fix, lint, lint_objects
+from dra_driver.lint.manifests import manifests
 from dra_driver.lint.nodes import MAX_BYTES, read
 from dra_driver.resource.conversion import VERSIONS, convert, is_convertible
+from dra_driver.yamlevents import YamlError
 
 FORMATS = ("table", "lines", "json", "yaml")
 
 
-def run(files: Sequence[str], *, output: str | None, fixing: bool, version: str | None) -> int:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be judged, and by what."""
+
+    files: Sequence[str]
+    with_cluster: bool = False
+    namespace: str | None = "default"  # of a cluster's objects; None: all
+    kubeconfig: Path | None = None
+    lists: bool = False  # whether attributes may be lists of values
+
+
+def run(question: Question, *, output: str | None, fixing: bool, version: str | None) -> int:
     """Lint, fix or convert; the exit code."""
     if output not in {None, *FORMATS}:
         raise UsageError(f"there is no output format {output}: expected one of {', '.join(FORMATS)}")
-    sources = dict(read_sources(files, MAX_BYTES))
+    sources = dict(read_sources(question.files, MAX_BYTES))
+    if (fixing or version is not None) and not sources:
+        raise UsageError("--fix and --convert are for files: name them")
     if version is not None:
         return _convert(sources, version, output)
-    if not fixing:
-        findings = lint(sources.items())
-    elif STDIN in sources:
+    if fixing and STDIN in sources:
         raise UsageError("--fix changes files, and cannot change standard input")
-    else:
-        findings = _fix(sources)
+    findings = _findings(question, sources, fixing=fixing)
     print(_rendered(findings, output or ("table" if sys.stdout.isatty() else "lines")), end="")
     if any(finding.code == UNREADABLE for finding in findings):
         return 2
     return int(any(finding.severity != "info" for finding in findings))
 
 
-def _fix(sources: dict[str, bytes]) -> list[Finding]:
+def _findings(question: Question, sources: dict[str, bytes], *, fixing: bool) -> list[Finding]:
+    if sources and not question.with_cluster:
+        judge: Judge = partial(lint, lists=question.lists)
+        return _fix(sources, judge) if fixing else judge(sources.items())
+    # A client for a cluster takes longer to load than most files to lint.
+    from dra_driver.cli import live
+    from dra_driver.cli.lint_cluster import read_cluster, without
+
+    with live.connection(question.kubeconfig) as client:
+        found = read_cluster(client, question.namespace, judged=not sources, lists=question.lists)
+    if not sources:
+        return lint_objects(found.objects, found.surroundings, beside=found.known, lists=question.lists)
+    known = tuple(without(found.known, _objects(sources)))
+    judge = partial(lint, surroundings=found.surroundings, beside=known, lists=question.lists)
+    return _fix(sources, judge) if fixing else judge(sources.items())
+
+
+def _objects(sources: Mapping[str, bytes]) -> Iterator[Mapping[str, Any]]:
+    """The objects of the files that can be read."""
+    for name, data in sources.items():
+        try:
+            yield from (manifest.object for manifest in manifests([read(data, name)]))
+        except YamlError:
+            continue  # that it cannot be read is a finding
+
+
+def _fix(sources: dict[str, bytes], judge: Judge) -> list[Finding]:
     """Write what can be fixed; what is left."""
-    fixed, findings, settled = fix(sources)
+    fixed, findings, settled = fix(sources, judge)
     changed = [name for name, data in fixed.items() if data != sources[name]]
     for name in changed:
         path = Path(name).resolve()  # a link stays a link
@@ -99,17 +143,22 @@ def _rendered(findings: Sequence[Finding], output: str) -> str:
 
 def _line(finding: Finding) -> str:
     """As compilers write it, so that editors find the place; how to mend it stands below, indented."""
-    place = f"{finding.file}:{finding.line}:{finding.column}"
     fixes = "".join(f"    {line}\n" for line in (finding.fix or "").splitlines())
-    return f"{place}: {finding.severity}: {finding.message} [{finding.code}]\n{fixes}"
+    return f"{_place(finding)}: {finding.severity}: {finding.message} [{finding.code}]\n{fixes}"
+
+
+def _place(finding: Finding) -> str:
+    """File, line and column; of an object of a cluster, its name and the path of the field."""
+    if finding.line:
+        return f"{finding.file}:{finding.line}:{finding.column}"
+    return f"{finding.file} {finding.path}".rstrip()
 
 
 def _table(findings: Sequence[Finding]) -> str:
     rows: list[tuple[str, str, str, str]] = []
     for finding in findings:
-        place = f"{finding.file}:{finding.line}:{finding.column}"
         first, *more = [finding.message, *(f"  {line}" for line in (finding.fix or "").splitlines())]
-        rows.append((place, finding.severity, finding.code, first))
+        rows.append((_place(finding), finding.severity, finding.code, first))
         rows += [(" ", " ", " ", line) for line in more]
     counts = Counter(finding.severity for finding in findings)
     summary = ", ".join(_number(counts[severity], severity) for severity in SEVERITIES if counts[severity])

@@ -90,13 +90,25 @@ def controller(context: typer.Context) -> None:
 @app.command()
 def lint(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Files or directories; - is standard input.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE...]", help="Files or directories; - is standard input. None: a cluster."
+        ),
+    ] = None,
+    file: Annotated[
+        list[str] | None, typer.Option("--file", "-f", help="The same as an argument; repeatable.")
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option(
             "--output", "-o", help="table, lines, json or yaml. Default: a table on a terminal, else lines."
         ),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Whose objects are judged in a cluster.")
+    ] = "default",
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Default: KUBECONFIG, ~/.kube/config, or in cluster.")
     ] = None,
     convert: Annotated[
         str | None,
@@ -104,11 +116,30 @@ def lint(
     ] = None,
     *,
     fix: Annotated[bool, typer.Option("--fix", help="Mend in the files what can be mended safely.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="With files: judged by the devices and classes of the cluster.")
+    ] = False,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Without files: the objects of all namespaces.")
+    ] = False,
+    list_attributes: Annotated[
+        bool,
+        typer.Option(
+            "--list-attributes", help="Attributes may be lists of values, as in clusters with that gate."
+        ),
+    ] = False,
 ) -> None:
     """Find what is wrong with claims, templates, classes, slices and Pods before they are applied."""
-    from dra_driver.cli.lint import run
+    from dra_driver.cli.lint import Question, run
 
-    raise typer.Exit(run(files, output=output, fixing=fix, version=convert))
+    question = Question(
+        files=[*(files or ()), *(file or ())],
+        with_cluster=live,
+        namespace=None if all_namespaces else namespace,
+        kubeconfig=kubeconfig,
+        lists=list_attributes,
+    )
+    raise typer.Exit(run(question, output=output, fixing=fix, version=convert))
 
 
 @app.command()

@@ -9,7 +9,7 @@ the slices that are given along.
 
 from dra_driver.lint.engine import RULES, UNREADABLE, lint, lint_objects
 from dra_driver.lint.finding import SEVERITIES, Finding, Rule, Severity
-from dra_driver.lint.fixes import fix
+from dra_driver.lint.fixes import Judge, fix
 from dra_driver.lint.surroundings import Census, Surroundings
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "UNREADABLE",
     "Census",
     "Finding",
+    "Judge",
     "Rule",
     "Severity",
     "Surroundings",

@@ -47,13 +47,14 @@ def _problems(manifest: Manifest, context: Context) -> list[Problem]:
         """Only the cost: what else is wrong with a selector is said in detail elsewhere."""
         if not context.is_analysed(expression):
             return None
-        return TOO_COMPLEX if compile_selector(expression) == TOO_COMPLEX else None
+        refused = compile_selector(expression, lists=context.lists)
+        return TOO_COMPLEX if refused == TOO_COMPLEX else None
 
-    found = validate(obj, compile_selector=cost)
+    found = validate(obj, compile_selector=cost, lists=context.lists)
     unknown = [problem for problem in found if problem.stage == "strict"]
     if unknown and len(unknown) == len(found):
         # A server stops at unknown fields; without them it would say the rest as well.
-        found += validate(_without(obj, unknown), compile_selector=cost)
+        found += validate(_without(obj, unknown), compile_selector=cost, lists=context.lists)
     return found
 
 

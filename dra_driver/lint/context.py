@@ -42,8 +42,11 @@ class Selection:
 class Context:
     """The objects that are linted together."""
 
-    def __init__(self, files: Iterable[File], surroundings: Surroundings | None = None) -> None:
+    def __init__(
+        self, files: Iterable[File], surroundings: Surroundings | None = None, *, lists: bool = False
+    ) -> None:
         self.files = tuple(files)
+        self.lists = lists  # whether attributes may be lists of values
         self.manifests = tuple(manifests(self.files))
         self.claims = tuple(claim for m in self.manifests if (claim := claim_of(m)) is not None)
         self.pods = tuple(pods for m in self.manifests if (pods := pods_of(m)) is not None)
@@ -55,7 +58,7 @@ class Context:
         self.given_classes = {**around.classes, **{found.name: found for found in given}}
         self.classes = {**own_classes(), **self.given_classes}
         slices = [m for m in self.manifests if m.kind == "ResourceSlice" and m.is_resource]
-        self.published = (*around.devices, *published(slices))
+        self.published = (*around.devices, *published(slices, lists=lists))
         drivers = {device.driver for device in self.published}
         self.devices = self.published if DRIVER_NAME in drivers else (*self.published, *models())
         self.has_slices = bool(self.published)
@@ -118,6 +121,8 @@ class Context:
         """
         node = manifest.key(path)
         line, column = (node.line, node.column) if at is None else self._place(manifest.file, at)
+        if not manifest.file.text:
+            line = column = 0
         severity = severity or rule.severity
         made = tuple(edits) if severity == "error" else ()
         whole = tuple(edit for edit in made if edit is not None)
@@ -199,7 +204,7 @@ class Context:
             if self._room < len(text):
                 return None
             self._room -= len(text)
-            self._expressions[text] = analyse(text)
+            self._expressions[text] = analyse(text, lists=self.lists)
         return self._expressions[text]
 
     def _place(self, file: File, offset: int) -> tuple[int, int]:

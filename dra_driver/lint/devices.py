@@ -206,28 +206,31 @@ def _model(device: BuiltDevice) -> KnownDevice:
     return KnownDevice(f"{label}, MIG {profile}" if profile else label, DRIVER_NAME, values, varying)
 
 
-def published(slices: Iterable[Manifest]) -> Iterator[KnownDevice]:
+def published(slices: Iterable[Manifest], *, lists: bool = False) -> Iterator[KnownDevice]:
     """The devices of slices; those with values that are none are left out: the API's rules say so."""
     for manifest in slices:
         spec = as_map(manifest.object.get("spec"))
         driver, pool = as_text(spec.get("driver")), as_text(as_map(spec.get("pool")).get("name"))
         for entry in map(as_map, as_list(spec.get("devices"))):
             body = {**entry, **as_map(entry.get("basic"))}
-            device = known_device(f"{as_text(entry.get('name'))} of pool {pool}", driver, body)
+            label = f"{as_text(entry.get('name'))} of pool {pool}"
+            device = known_device(label, driver, body, lists=lists)
             if device is not None:
                 yield device
 
 
-def known_device(label: str, driver: str, body: Mapping[str, Any]) -> KnownDevice | None:
+def known_device(
+    label: str, driver: str, body: Mapping[str, Any], *, lists: bool = False
+) -> KnownDevice | None:
     """A device as a slice of v1 has it; None where one of its values is none."""
     try:
-        return KnownDevice(label, driver, _values(driver, body))
+        return KnownDevice(label, driver, _values(driver, body, lists=lists))
     except (EvaluationError, AttributeError, KeyError, TypeError):
         return None
 
 
-def _values(driver: str, body: Mapping[str, Any]) -> Mapping[Name, Any]:
-    fields = device_value(driver, body)
+def _values(driver: str, body: Mapping[str, Any], *, lists: bool = False) -> Mapping[Name, Any]:
+    fields = device_value(driver, body, lists=lists)
     values: dict[Name, Any] = {}
     for family in FAMILIES:
         for domain, names in fields[family].items():

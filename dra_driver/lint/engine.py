@@ -60,10 +60,18 @@ RULES: tuple[Rule, ...] = tuple(rule for family in _FAMILIES for rule in family.
 UNREADABLE = documents.UNREADABLE.code
 
 
-def lint(sources: Iterable[tuple[str, bytes]], surroundings: Surroundings | None = None) -> list[Finding]:
+def lint(
+    sources: Iterable[tuple[str, bytes]],
+    surroundings: Surroundings | None = None,
+    *,
+    beside: Iterable[tuple[str, Mapping[str, Any]]] = (),
+    lists: bool = False,
+) -> list[Finding]:
     """What there is to say about files, given as names with contents; in the order of files, lines and columns.
 
-    `surroundings` is the cluster that they are for; without one, what the files do not have is not known.
+    `surroundings` is the cluster that they are for; without one, what the files do not have is not known. `beside`
+    are objects that they meet there, such as the claims that Pods name: these are known and not judged. `lists`:
+    whether attributes may be lists of values.
     """
     files: list[File] = []
     found: list[Finding] = []
@@ -74,24 +82,31 @@ def lint(sources: Iterable[tuple[str, bytes]], surroundings: Surroundings | None
             files.append(read(data, name))
         except YamlError as error:
             found.append(documents.unreadable(name, error))
-    found += _findings(files, surroundings)
+    files += [of_value(obj, name) for name, obj in beside]
+    found += _findings(files, surroundings, lists=lists)
     return sorted(
-        set(found), key=lambda f: (order[f.file], f.line, f.column, SEVERITIES.index(f.severity), f.code)
+        {finding for finding in found if finding.file in order},
+        key=lambda f: (order[f.file], f.line, f.column, SEVERITIES.index(f.severity), f.code),
     )
 
 
 def lint_objects(
-    objects: Iterable[tuple[str, Mapping[str, Any]]], surroundings: Surroundings | None = None
+    objects: Iterable[tuple[str, Mapping[str, Any]]],
+    surroundings: Surroundings | None = None,
+    *,
+    beside: Iterable[tuple[str, Mapping[str, Any]]] = (),
+    lists: bool = False,
 ) -> list[Finding]:
     """As `lint`, of objects that are no text; findings name the object, and have no line in it."""
     files = [of_value(obj, name) for name, obj in objects]
-    return sorted(
-        set(_findings(files, surroundings)), key=lambda f: (SEVERITIES.index(f.severity), f.path, f.code)
-    )
+    judged = {file.name for file in files}
+    files += [of_value(obj, name) for name, obj in beside]
+    found = {finding for finding in _findings(files, surroundings, lists=lists) if finding.file in judged}
+    return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), f.file, f.path, f.code))
 
 
-def _findings(files: list[File], surroundings: Surroundings | None) -> list[Finding]:
-    context = Context(files, surroundings)
+def _findings(files: list[File], surroundings: Surroundings | None, *, lists: bool) -> list[Finding]:
+    context = Context(files, surroundings, lists=lists)
     found: list[Finding] = []
     for family in _FAMILIES:
         found += family.check(context)

@@ -73,13 +73,13 @@ def reference(family: Family, domain: str, name: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def analyse(text: str) -> Expression:
-    """What the expression is made of; never an error."""
+def analyse(text: str, *, lists: bool = False) -> Expression:
+    """What the expression is made of; never an error. `lists`: whether attributes may be lists of values."""
     compiled: Selector | None = None
     issues: tuple[Issue, ...] = ()
     tree: ast.Node | None = None
     try:
-        compiled = selector(text)
+        compiled = selector(text, lists=lists)
         tree = compiled.program.tree
     except CompileError as error:
         issues = error.issues

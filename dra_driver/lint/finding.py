@@ -28,7 +28,7 @@ class Finding:
     code: str
     severity: Severity
     file: str
-    line: int
+    line: int  # 0, like the column, where the object is no text
     column: int
     path: str  # "spec.devices.requests[0].name"; empty where the whole object is meant
     message: str
@@ -37,13 +37,13 @@ class Finding:
     document: int = field(default=0, repr=False)  # which object of the file, counted from 0
 
     def as_dict(self) -> dict[str, Any]:
-        """For `-o json` and `-o yaml`; `fix` is left out where there is none."""
+        """For `-o json` and `-o yaml`; `fix`, `line` and `column` are left out where there is none."""
+        place = {"line": self.line, "column": self.column} if self.line else {}
         body: dict[str, Any] = {
             "code": self.code,
             "severity": self.severity,
             "file": self.file,
-            "line": self.line,
-            "column": self.column,
+            **place,
             "path": self.path,
             "message": self.message,
         }

@@ -4,7 +4,7 @@ Edits that overlap wait for the next round, in which they are found anew at thei
 is left to do, so fixing a fixed file changes nothing. A file that would no longer be the YAML it was is left alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from dra_driver.lint.engine import lint
 from dra_driver.lint.finding import Edit, Finding
@@ -15,10 +15,14 @@ _ROUNDS = 8
 _BOM = b"\xef\xbb\xbf"
 
 
-def fix(sources: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[Finding], int]:
+Judge = Callable[[Iterable[tuple[str, bytes]]], list[Finding]]
+"""`lint`, with what it knows beside the files."""
+
+
+def fix(sources: Mapping[str, bytes], judge: Judge = lint) -> tuple[dict[str, bytes], list[Finding], int]:
     """The files with all safe fixes applied, what is left to say about them, and how many findings were settled."""
     fixed, settled = dict(sources), 0
-    findings = lint(fixed.items())
+    findings = judge(fixed.items())
     for _ in range(_ROUNDS):
         changed = False
         for name, before in tuple(fixed.items()):
@@ -28,7 +32,7 @@ def fix(sources: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[Finding], 
                 fixed[name], changed, settled = data, True, settled + applied
         if not changed:
             break
-        findings = lint(fixed.items())
+        findings = judge(fixed.items())
     return fixed, findings, settled
 
 

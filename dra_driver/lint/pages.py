@@ -39,6 +39,7 @@ A finding has a code, a severity, a place, a sentence, and most have a fix.
 | 0 | nothing found, or information only |
 | 1 | errors or warnings |
 | 2 | a file cannot be read or is no YAML, or wrong usage; what could be read is linted all the same |
+| 3 | the cluster cannot be reached |
 
 On a terminal the output is a table, elsewhere a line each with the fix indented below; `-o json` and `-o yaml` are for
 programs, `-o table` and `-o lines` choose.
@@ -50,12 +51,28 @@ Selectors are evaluated, as the scheduler does it, on every GPU model of the sim
 driver version, NUMA node) is unknown, and makes an answer uncertain rather than wrong. A GPU that is not among them may
 well exist, so "never" is a warning.
 
-To ask about your own cluster instead, give its slices along, and its classes if they are not the driver's:
+To ask about your own cluster instead, add `--live`: selectors are then tried on the devices that it has, its classes are
+the classes, and claims that Pods name are looked for in it. Without a cluster at hand, give its slices along, and its
+classes if they are not the driver's:
 
 ```sh
+dra-driver lint --live claim.yaml
 kubectl get resourceslices,deviceclasses -o yaml > cluster.yaml
 dra-driver lint cluster.yaml claim.yaml
 ```
+
+Attributes that are lists of values are known with `--list-attributes`; clusters refuse them while the gate
+DRAListTypeAttributes is off, as it is by default up to 1.37.
+
+## What is wrong in my cluster?
+
+```sh
+dra-driver lint -n team
+```
+
+Without files, the claims, templates and Pods of a namespace are judged, and the classes; `-A` means all namespaces.
+A finding's place is then the object and the field's path. `--kubeconfig` says which cluster, as with kubectl. Claims made
+from templates are told of at their template.
 
 ## Mend files
 

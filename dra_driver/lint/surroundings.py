@@ -39,9 +39,13 @@ class Surroundings:
 
 
 class Census:
-    """The kinds of devices in slices that come and go; thread-safe."""
+    """The kinds of devices in slices that come and go; thread-safe.
 
-    def __init__(self) -> None:
+    `lists`: whether attributes may be lists of values.
+    """
+
+    def __init__(self, *, lists: bool = False) -> None:
+        self._lists = lists
         self._lock = threading.Lock()
         self._slices: dict[str, Kinds] = {}
         self._counts: Counter[_Kind] = Counter()
@@ -58,7 +62,8 @@ class Census:
             with self._lock:
                 known = self._known.get(kind)
             if known is None:
-                device = known_device(f"{body.get('name')} of pool {pool}", driver, body)
+                label = f"{body.get('name')} of pool {pool}"
+                device = known_device(label, driver, body, lists=self._lists)
                 if device is None:
                     continue
                 known = kind, replace(device, varying=_own(device))

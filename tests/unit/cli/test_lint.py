@@ -48,7 +48,7 @@ def test_the_exit_code_says_whether_there_are_findings(file: Path, text: str, co
     ("arguments", "said"),
     [
         (["absent.yaml"], "absent.yaml does not exist"),
-        ([], "Missing argument"),
+        (["--fix"], "--fix and --convert are for files"),
         (["-o", "xml", "FILE"], "there is no output format xml: expected one of table, lines, json, yaml"),
         (
             ["--convert", "v2", "FILE"],
