@@ -110,15 +110,18 @@ def unexpectedly_pending(pods: Iterable[dict[str, Any]]) -> list[dict[str, Any]]
     ]
 
 
-def allocations(cluster: Cluster, published: Devices, pods: Sequence[dict[str, Any]]) -> str:
-    """Who got which GPU, what their containers see of it, and what is pending."""
+def allocations(
+    cluster: Cluster, published: Devices, pods: Sequence[dict[str, Any]], reasons: Mapping[str, str]
+) -> str:
+    """Who got which GPU, what their containers see of it, and what is pending; `reasons` by the UID of Pods."""
     claims = cluster.client.list(RESOURCE_CLAIMS)["items"]
     views = {name: view for node in cluster.nodes for name, view in node.kubelet.views().items()}
     rows, details, pending = [], [], []
     for pod in sorted(pods, key=lambda p: (p["metadata"]["namespace"], p["metadata"]["name"])):
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         if not runs(pod):
-            pending.append((name, reason_pending(pod) or "on its way"))
+            why = reasons.get(pod["metadata"]["uid"]) or reason_pending(pod)
+            pending.append((name, why or "on its way"))
             continue
         for claim in claims:
             if not any(

@@ -1,8 +1,8 @@
 """A whole cluster on one machine: API server, controllers, scheduler, and nodes with a kubelet and the real plugin.
 
-Everything but the plugins runs in threads of this process; each plugin is a process of its own, started as on
-a node, with its directories below the cluster's. So what is seen here is what the plugin does, and only what
-surrounds it is embedded.
+Everything but the plugins and this driver's controller runs in threads of this process; each of those is a process of
+its own, started as in a cluster, with its directories below the cluster's. So what is seen here is what they do, and only
+what surrounds them is embedded.
 """
 
 import os
@@ -21,15 +21,17 @@ from dra_driver.embedded.kubelet import Kubelet, Timing
 from dra_driver.embedded.scheduler import Scheduler
 from dra_driver.errors import UnavailableError
 from dra_driver.kube.client import Client
+from dra_driver.kube.resources import NAMESPACES
 from dra_driver.kubelet.registration import VERSIONS
 
 DRIVER_NAME = "gpu.nvidia.com"
+CONTROLLER_NAMESPACE = "dra-driver"
 _STOP_SECONDS = 30.0
 
 
 @dataclass(slots=True)
 class PluginProcess:
-    """A node plugin as a process; its log is appended to `log`."""
+    """A node plugin, or a controller, as a process; its log is appended to `log`."""
 
     command: Sequence[str]
     log: Path
@@ -160,6 +162,19 @@ class Cluster:
         plugin.start()
         self.nodes.append(node)
         return node
+
+    def add_controller(self) -> PluginProcess:
+        """A running controller, which says why Pods wait. Nothing calls its webhook, since none is registered."""
+        self.client.create(NAMESPACES, {"metadata": {"name": CONTROLLER_NAMESPACE}})
+        command = [sys.executable, "-m", "dra_driver", "controller", f"--namespace={CONTROLLER_NAMESPACE}"]
+        command += [
+            f"--kubeconfig={self.kubeconfig}",
+            "--identity=controller",
+            "--webhook-address=127.0.0.1:0",
+        ]
+        controller = PluginProcess(command, self.directory / "controller.log")
+        self._closing.callback(controller.stop)
+        return controller.start()
 
     def stop(self) -> None:
         self._closing.close()

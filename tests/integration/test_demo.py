@@ -87,10 +87,12 @@ def test_containers_see_their_gpus_nodes_by_their_own_cdi_ids(
     assert 9 == len(ids)  # the shared claim's is shown for both its Pods
 
 
-def test_what_is_pending_has_the_schedulers_reason(examples: subprocess.CompletedProcess[str]) -> None:
+def test_what_is_pending_has_the_controllers_reason(examples: subprocess.CompletedProcess[str]) -> None:
     (pending,) = re.findall(r"^demo/unsatisfiable +(.*)$", examples.stdout, re.MULTILINE)
 
-    assert "0/2 nodes are available: 2 cannot allocate all claims." in pending
+    assert pending.startswith(
+        "cannot be scheduled: request gpus: 16 devices wanted, and no node has more than 8"
+    )
 
 
 def test_own_files_and_another_profile_are_taken(tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ def test_it_can_be_kept_and_used_with_kubectl() -> None:
         for line in demo.stdout:
             if "export KUBECONFIG=" in line:
                 kubeconfig = line.strip().removeprefix("export KUBECONFIG=")
-            if "the plugin's log" in line:
+            if "the controller's log" in line:
                 break
         kubectl = [str(_KUBECTL), "--kubeconfig", kubeconfig]
         slices = subprocess.run(
@@ -179,5 +181,6 @@ def test_it_can_be_kept_and_used_with_kubectl() -> None:
 
     assert re.search(r"node-1 +gpu\.nvidia\.com +node-1/gpu", slices.stdout)
     assert "FailedScheduling" in described.stdout
+    assert re.search(r"Warning +ClaimNotSatisfiable .*gpu\.nvidia\.com-controller", described.stdout)
     assert 1 == code  # with four T4 not all examples can run
     assert not Path(kubeconfig).parent.exists()

@@ -15,9 +15,11 @@ MAX_TEXT = 900  # characters; an Event takes 1024
 _KINDS = {kind: number for number, kind in enumerate(Kind)}
 
 SATISFIABLE = "satisfiable"
-NO_NODES, NO_DEVICES, NODES_CLOSED, POOLS_UNUSABLE, TOGETHER = (
+_PASSING = frozenset({Kind.TAINT, Kind.IN_USE, Kind.COUNTER, Kind.CONSTRAINT})
+NO_NODES, NO_DEVICES, TOO_FEW, NODES_CLOSED, POOLS_UNUSABLE, TOGETHER = (
     "no-nodes",
     "no-devices",
+    "too-few",
     "nodes-closed",
     "pools-unusable",
     "together",
@@ -36,6 +38,7 @@ REASONS = (
     *Kind,
     NO_NODES,
     NO_DEVICES,
+    TOO_FEW,
     NODES_CLOSED,
     POOLS_UNUSABLE,
     TOGETHER,
@@ -91,11 +94,16 @@ def _reason(explanation: Explanation) -> tuple[str, str]:
         constrained = Kind.CONSTRAINT in _kinds(near.requests)
         return (Kind.CONSTRAINT if constrained else TOGETHER), near.notes[0]
     missing = [request for request in near.requests if request.missing]
+    for request in missing:
+        most = _most_anywhere(explanation, request)
+        if request.wanted is not None and 0 < most < request.wanted:
+            said = f"request {request.request}: {request.wanted} devices wanted, and no node has more than {most}"
+            return TOO_FEW, f"{said} that it could ever have"
     if not any(request.devices for report in explanation.nodes for request in report.requests):
         return NO_DEVICES, "none of the nodes that are open to it has a device"
     kind = max(_kinds(missing), key=_KINDS.__getitem__, default=None)
     if kind is None:
-        return NO_DEVICES, _short_of(missing)
+        return NO_DEVICES, "no node has a device that it asks for"
     return kind, explanation.nearest[0] if explanation.nearest else _most(missing)
 
 
@@ -137,11 +145,13 @@ def _kinds(requests: Sequence[RequestReport]) -> Iterator[Kind]:
                 yield device.reason.kind
 
 
-def _short_of(requests: Sequence[RequestReport]) -> str:
-    request = requests[0]
-    wanted = "all" if request.wanted is None else str(request.wanted)
-    return (
-        f"request {request.request}: {wanted} wanted, and no node has more than {len(request.free)} of them"
+def _most_anywhere(explanation: Explanation, request: RequestReport) -> int:
+    """How many devices the request could have on the best node, were none in use or tainted."""
+    return max(
+        sum(all(blocker.kind in _PASSING for blocker in device.blockers) for device in one.devices)
+        for report in explanation.nodes
+        for one in report.requests
+        if (one.claim, one.request) == (request.claim, request.request)
     )
 
 

@@ -156,11 +156,13 @@ def test_a_pod_and_its_claim_say_why_they_wait(site: Site) -> None:
     replica = site.replica()
     site.waiting("many", count=20)
     pod, claim = site.event("Pod", "many"), site.event("ResourceClaim", "many")
-    assert pod["message"].startswith("cannot be scheduled: request gpu: 20 wanted, and no node has more than")
-    assert claim["message"].startswith("cannot be allocated: request gpu: 20 wanted")
+    assert pod["message"].startswith(
+        "cannot be scheduled: request gpu: 20 devices wanted, and no node has more than"
+    )
+    assert claim["message"].startswith("cannot be allocated: request gpu: 20 devices wanted")
     assert (pod["type"], pod["source"]["component"]) == ("Warning", "gpu.nvidia.com-controller")
-    wait(lambda: replica.value("dra_driver_pending_pods", reason="no-devices") == 1)
-    assert replica.value("dra_driver_pending_claims", reason="no-devices") == 1
+    wait(lambda: replica.value("dra_driver_pending_pods", reason="too-few") == 1)
+    assert replica.value("dra_driver_pending_claims", reason="too-few") == 1
 
 
 def test_a_claim_made_from_a_template_says_what_its_pod_says(site: Site) -> None:
@@ -233,7 +235,7 @@ def test_when_the_leader_ends_the_other_one_goes_on(site: Site) -> None:
     site.waiting("first", count=20)
     before = site.event("Pod", "first")
     assert other.value("dra_driver_leader") == 0
-    assert other.value("dra_driver_pending_pods", reason="no-devices") is None
+    assert other.value("dra_driver_pending_pods", reason="too-few") is None
     leader.stop()
     site.waiting("second", count=20)
     site.event("Pod", "second")
