@@ -10,14 +10,16 @@ Attributes without a domain belong to the driver: `uuid` is `device.attributes["
 from dataclasses import dataclass
 from typing import Literal
 
+from dra_driver.devices.model import TargetKind
 from dra_driver.devices.names import DRIVER_NAME
 
-DeviceType = Literal["gpu", "mig"]
+DeviceType = TargetKind
 AttributeType = Literal["string", "int", "bool", "version"]
 
-_BOTH: tuple[DeviceType, ...] = ("gpu", "mig")
+_ALL: tuple[DeviceType, ...] = ("gpu", "mig", "partition")
 _GPU: tuple[DeviceType, ...] = ("gpu",)
-_MIG: tuple[DeviceType, ...] = ("mig",)
+_MIG: tuple[DeviceType, ...] = ("mig", "partition")
+_EXISTING: tuple[DeviceType, ...] = ("gpu", "mig")
 _FIRST = "0.1.0"
 
 
@@ -28,7 +30,7 @@ class Entry:
     name: str
     meaning: str
     example: str | int | bool
-    devices: tuple[DeviceType, ...] = _BOTH
+    devices: tuple[DeviceType, ...] = _ALL
     when: str | None = None  # None: every device of these types carries it
     since: str = _FIRST
 
@@ -79,6 +81,15 @@ class Capacity(Entry):
 
 
 @dataclass(frozen=True, slots=True)
+class Counter:
+    """A counter of the set `<GPU's device>-counters` of a GPU that is cut on demand."""
+
+    name: str
+    meaning: str
+    since: str = _FIRST
+
+
+@dataclass(frozen=True, slots=True)
 class TaintKey:
     """A taint that this driver puts on devices."""
 
@@ -92,11 +103,12 @@ class TaintKey:
 _IF_KNOWN = "the NVIDIA driver reports it"
 
 ATTRIBUTES: tuple[Attribute, ...] = (
-    Attribute("type", "What the device is.", "gpu", values=_BOTH),
+    Attribute("type", "What the device is: a whole GPU, or a MIG device.", "gpu", values=("gpu", "mig")),
     Attribute(
         "uuid",
         "NVIDIA's UUID: GPU-... of a whole GPU, MIG-... of a MIG device (another one each time it is made).",
         "GPU-3f583ca0-3c35-5d6a-b127-5b963226112d",
+        _EXISTING,
     ),
     Attribute(
         "parentUUID",
@@ -167,11 +179,21 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     ),
     Attribute(
         "migMode",
-        "Whether the GPU is in MIG mode; disabled where it knows none. A GPU in MIG mode is published as its MIG "
-        "devices.",
+        "Whether a claim gets the GPU in MIG mode: always disabled, since a GPU in MIG mode is published as its MIG "
+        "devices, and MIG mode of one that is cut on demand is switched off before it is given whole.",
         "disabled",
         _GPU,
         values=("enabled", "disabled"),
+    ),
+    Attribute(
+        "migObstacle",
+        "Why the GPU is not offered in the MIG mode that the node configuration says, but as it is: its mode cannot be "
+        "switched without a reset, or will be at the next; the driver does not list its profiles; the mode is off, or there "
+        "are MIG devices, though they should not be.",
+        "needs-reset",
+        _EXISTING,
+        "there is an obstacle",
+        values=("needs-reset", "pending-reset", "profiles-unknown", "mode-off", "mig-devices"),
     ),
     Attribute(
         "nvlinkClique",
@@ -230,8 +252,33 @@ CAPACITIES: tuple[Capacity, ...] = (
         "memorySlice<i>",
         "1 for each memory slice of the parent GPU that the MIG device lies on.",
         "1",
-        _MIG,
+        ("mig",),
         "no more than 32 attributes and capacities result; else all of them are left out",
+    ),
+    Capacity(
+        "shares",
+        "How many claims may have the device at the same time; each takes one unless it asks for more.",
+        "4",
+        when="the node configuration gives a number of shares",
+    ),
+)
+
+COUNTERS: tuple[Counter, ...] = (
+    Counter("memory", "Memory of the largest profile."),
+    Counter("multiprocessors", "Streaming multiprocessors of the largest profile."),
+    Counter("copy-engines", "Copy engines."),
+    Counter("decoders", "Video decoders (NVDEC)."),
+    Counter("encoders", "Video encoders (NVENC)."),
+    Counter("jpeg-engines", "JPEG decoders (NVJPG)."),
+    Counter("ofa-engines", "Optical flow accelerators (OFA)."),
+    Counter("compute-slices", "Compute slices."),
+    Counter(
+        "memory-slice-<i>",
+        "1 for each memory slice of the GPU, so that MIG devices exclude each other by place.",
+    ),
+    Counter(
+        "instances-<id>",
+        "MIG devices of the profile of this id, where nothing else limits them to as many as may be.",
     ),
 )
 

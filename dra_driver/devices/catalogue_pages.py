@@ -4,7 +4,15 @@ from typing import Any
 
 import yaml
 
-from dra_driver.devices.catalogue import ATTRIBUTES, CAPACITIES, TAINTS, Attribute, Capacity, Entry
+from dra_driver.devices.catalogue import (
+    ATTRIBUTES,
+    CAPACITIES,
+    COUNTERS,
+    TAINTS,
+    Attribute,
+    Capacity,
+    Entry,
+)
 from dra_driver.devices.names import DRIVER_NAME
 
 _MADE = "made from dra_driver/devices/catalogue.py by `make generate`; do not edit"
@@ -16,6 +24,13 @@ behind `has()`, as the guarded selectors below do. Unknown values are left out, 
 Names without a domain belong to the driver: in constraints `uuid` is `{DRIVER_NAME}/uuid`. If the driver runs under
 another name, that name is the domain."""
 
+_DEVICES = """\
+Devices: `gpu` is a whole GPU, `mig` a MIG device that exists, `partition` one that is made for the claim that it is given
+to; see [mig.md](../mig.md). For claims the last two are alike: `type` is `mig`."""
+_COUNTERS = """\
+A GPU that is cut on demand has a counter set, `gpu-0000-65-00-0-counters` for `gpu-0000-65-00-0`. Whole, it consumes all of
+it; a MIG device that is made consumes its part; a MIG device that exists already is taken out of the totals."""
+
 
 def render_yaml() -> str:
     """`api/attributes.yaml`: keys without a value are left out."""
@@ -23,6 +38,9 @@ def render_yaml() -> str:
         "driver": DRIVER_NAME,
         "attributes": [_attribute(entry) for entry in ATTRIBUTES],
         "capacities": [_capacity(entry) for entry in CAPACITIES],
+        "counters": [
+            {"name": counter.name, "meaning": counter.meaning, "since": counter.since} for counter in COUNTERS
+        ],
         "taints": [
             {
                 "key": taint.key,
@@ -46,7 +64,7 @@ def render_markdown() -> str:
             "",
             _INTRODUCTION,
             "",
-            "Device types: `gpu` is a whole GPU, `mig` an existing MIG device.",
+            _DEVICES,
             "",
             "## Attributes",
             "",
@@ -81,7 +99,11 @@ def render_markdown() -> str:
             "",
             "## Counters",
             "",
-            "None: no two devices that are published share hardware.",
+            _COUNTERS,
+            "",
+            "| counter | meaning | since |",
+            "|---|---|---|",
+            *(f"| `{c.name}` | {c.meaning} | {c.since} |" for c in COUNTERS),
             "",
         ]
     )

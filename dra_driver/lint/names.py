@@ -171,7 +171,7 @@ def _check_class(context: Context, selection: Selection, read: Read, severity: S
     types = {device.values.get(("attributes", DRIVER_NAME, "type")) for device in devices}
     if types & set(found.devices):
         return
-    others = " and ".join(f"{kind}.nvidia.com" for kind in found.devices)
+    others = " and ".join(f"{kind}.nvidia.com" for kind in found.devices if kind != "partition")
     message = f"no device of class {selection.wish.device_class} has the {_WORD[read.family]} {read.domain}/{read.name}"
     fix = f"devices of class {others} have it"
     yield _at(context, CLASS_LACKS_ATTRIBUTE, selection, read, message, fix, severity)

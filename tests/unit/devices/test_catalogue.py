@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from dra_driver.config.node import GpuEntry, MigMode, NodeConfig
 from dra_driver.devices.build import build_devices
-from dra_driver.devices.catalogue import ATTRIBUTES, CAPACITIES, TAINTS, Entry
+from dra_driver.devices.catalogue import ATTRIBUTES, CAPACITIES, COUNTERS, TAINTS, Entry
 from dra_driver.devices.catalogue_pages import render_markdown, render_yaml
 from dra_driver.devices.model import AttributeValue, Device, HeldDevice, Version
 from dra_driver.inventory.model import Gpu, Inventory, Mig, MigDevice
@@ -33,17 +34,21 @@ def _cut(gpu: Gpu) -> Gpu:
     return replace(gpu, mig=replace(gpu.mig, enabled=True, pending=True, devices=devices))
 
 
-def _inventories(name: str) -> Iterator[Inventory]:
+def _worlds(name: str) -> Iterator[tuple[Inventory, NodeConfig]]:
     whole = SimulatedBackend(load_profile(name), "n1").scan()
-    yield whole
-    yield replace(whole, gpus=tuple(_cut(gpu) for gpu in whole.gpus))
+    cut = replace(whole, gpus=tuple(_cut(gpu) for gpu in whole.gpus))
+    for inventory in (whole, cut):
+        yield inventory, NodeConfig()
+        yield inventory, NodeConfig(MigMode.OFF, (GpuEntry(shares=4),))
+    yield whole, NodeConfig(MigMode.STATIC)
+    yield whole, NodeConfig(MigMode.DYNAMIC, (GpuEntry(shares=4),))
 
 
 @pytest.fixture(scope="module")
 def published() -> dict[str, list[Device]]:
-    """All devices of each profile."""
+    """All devices of each profile, in all modes."""
     return {
-        name: [device for inventory in _inventories(name) for device in build_devices(inventory)]
+        name: [device for inventory, node in _worlds(name) for device in build_devices(inventory, node=node)]
         for name in profile_names()
     }
 
@@ -99,7 +104,10 @@ def test_what_is_always_there_is_always_there(published: dict[str, list[Device]]
 def test_devices_of_one_type_on_one_node_carry_the_same_attributes(
     published: dict[str, list[Device]], name: str
 ) -> None:
-    keys = {(device.target.kind, tuple(sorted(device.attributes))) for device in published[name]}
+    keys = {
+        (device.target.kind, tuple(sorted(device.attributes.keys() - {"migObstacle"})))
+        for device in published[name]
+    }
 
     assert len({device.target.kind for device in published[name]}) == len(keys)
 
@@ -186,3 +194,12 @@ def test_mig_mode_without_profiles_publishes_nothing_of_the_gpu() -> None:
     gpus = tuple(replace(gpu, mig=Mig(enabled=True, pending=True)) for gpu in inventory.gpus)
 
     assert 0 == len(build_devices(replace(inventory, gpus=gpus)))
+
+
+def test_every_counter_is_in_the_catalogue() -> None:
+    inventory = SimulatedBackend(load_profile("dgx-h100"), "n1").scan()
+    sets = build_devices(inventory, node=NodeConfig(MigMode.DYNAMIC)).counter_sets
+    names = {re.sub(r"\d+$", "<i>", name) for counters in sets for name in counters.counters}
+
+    assert {"instances-<id>"} == {counter.name for counter in COUNTERS} - names
+    assert set() == names - {counter.name for counter in COUNTERS}

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from dra_driver.config.node import MigMode, load
 from dra_driver.config.opaque import decode
 from dra_driver.devices.build import build_devices
+from dra_driver.devices.catalogue import ATTRIBUTES
 from dra_driver.inventory.faults import read_faults
 from dra_driver.inventory.profile import load_profile, profile_names
 from dra_driver.inventory.simulated import SimulatedBackend
@@ -239,3 +241,20 @@ def _entries(document: dict[str, Any]) -> list[dict[str, Any]]:
     spec = spec.get("spec", spec)
     entries: list[dict[str, Any]] = spec.get("config", []) + spec.get("devices", {}).get("config", [])
     return entries
+
+
+def test_the_node_configuration_that_is_shown_can_be_read(page: Any, tmp_path: Path) -> None:
+    path = tmp_path / "node.yaml"
+    (block,) = page["docs/mig.md"].blocks("yaml")
+    path.write_text(block)
+    config = load(path)
+    gpu = load_profile("dgx-h100").gpus_on("n1")[0]
+
+    assert (MigMode.DYNAMIC, 4) == (config.of(gpu).mig, config.of(gpu).shares)
+    assert MigMode.OFF is config.of(load_profile("l4").gpus_on("n1")[0]).mig
+
+
+def test_every_mode_and_obstacle_is_explained(page: Any) -> None:
+    (entry,) = [entry for entry in ATTRIBUTES if entry.name == "migObstacle"]
+
+    assert {*MigMode, *entry.values} <= set(page["docs/mig.md"].codes)
