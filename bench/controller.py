@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from bench import webhook
 from bench.stub_api import kubeconfig
 
 _ROOT = Path(__file__).parent.parent
@@ -45,7 +46,8 @@ def _measure(directory: Path) -> None:
     path.write_text(json.dumps(kubeconfig(server)))
     metrics = f"127.0.0.1:{_free_port()}"
     flags = [f"--kubeconfig={path}", "--namespace=dra-driver", "--identity=bench"]
-    flags += ["--webhook-address=127.0.0.1:0", f"--metrics-address={metrics}"]
+    port = _free_port()
+    flags += [f"--webhook-address=127.0.0.1:{port}", f"--metrics-address={metrics}"]
     begin = time.monotonic()
     with (directory / "log").open("w") as log:
         process = subprocess.Popen(
@@ -63,6 +65,8 @@ def _measure(directory: Path) -> None:
         time.sleep(_IDLE_SECONDS)
         used = 100 * (_cpu(process.pid) - before) / _IDLE_SECONDS
         _row("processor while Events go out and nothing changes", used, None, "%")
+        for label, milliseconds, target in webhook.measure(port):
+            _row(label, milliseconds, target, "ms")
         _row("peak resident memory", _memory(process.pid, "VmHWM"), 400, "MiB")
         _row("lists of slices asked for", sum("resourceslices" in one for one in lists), None, "")
     finally:

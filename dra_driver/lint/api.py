@@ -45,7 +45,7 @@ def _problems(manifest: Manifest, context: Context) -> list[Problem]:
 
     def cost(expression: str) -> str | None:
         """Only the cost: what else is wrong with a selector is said in detail elsewhere."""
-        if not context.is_analysed(expression):
+        if not context.compiles(expression):
             return None
         refused = compile_selector(expression, lists=context.lists)
         return TOO_COMPLEX if refused == TOO_COMPLEX else None

@@ -79,9 +79,9 @@ class Context:
             self._candidates[device_class] = None if found is None else self._members(found)
         return self._candidates[device_class]
 
-    def is_analysed(self, text: str) -> bool:
-        """Whether a selector is among those that there was time for."""
-        return text in self._expressions
+    def compiles(self, text: str) -> bool:
+        """Whether a selector is valid, and among those that there was time for."""
+        return text in self._expressions and self._expressions[text].selector is not None
 
     def judge(self, expression: Expression, device: KnownDevice) -> Verdict:
         """What a selector says of a device; UNKNOWN once too much was tried."""

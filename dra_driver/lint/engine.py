@@ -97,7 +97,10 @@ def lint_objects(
     beside: Iterable[tuple[str, Mapping[str, Any]]] = (),
     lists: bool = False,
 ) -> list[Finding]:
-    """As `lint`, of objects that are no text; findings name the object, and have no line in it."""
+    """As `lint`, of objects that are no text; findings name the object, and have no line in it.
+
+    YamlError where an object is larger than a file's may be.
+    """
     files = [of_value(obj, name) for name, obj in objects]
     judged = {file.name for file in files}
     files += [of_value(obj, name) for name, obj in beside]

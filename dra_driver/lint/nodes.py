@@ -81,24 +81,30 @@ def read(data: bytes, name: str) -> File:
 
 
 def of_value(value: Any, name: str) -> File:
-    """Data that was no text, as a file: everything stands at its beginning.
+    """Data that was no text, as a file: everything stands at its beginning. YamlError where it is too large for one.
 
-    What is deeper or larger than a file may be is there as data, and has no nodes of its own.
+    What is nested deeper than a file may be is left out: nothing that is known here is.
     """
-    return File(name, "", [_placeless(value, MAX_DEPTH, [MAX_NODES])], [])
+    return File(name, "", [_placeless(value, MAX_DEPTH, [MAX_NODES], name)], [])
 
 
-def _placeless(value: Any, depth: int, left: list[int]) -> Node:
+def _placeless(value: Any, depth: int, left: list[int], name: str) -> Node:
+    """`left` is how many values there may still be."""
     node = Node(0, 0, 1, 1, "-" if isinstance(value, dict | list) else "", value)
-    size = len(value) if isinstance(value, dict | list) else 0
-    left[0] -= size
-    if depth == 0 or left[0] < 0:
+    if not isinstance(value, dict | list):
         return node
-    if isinstance(value, dict):
-        node.keys = {name: Node(0, 0, 1, 1, "", name) for name in value}
-        node.entries = {name: _placeless(inner, depth - 1, left) for name, inner in value.items()}
-    elif isinstance(value, list):
-        node.items = [_placeless(inner, depth - 1, left) for inner in value]
+    left[0] -= len(value)
+    if left[0] < 0:
+        raise YamlError(name, f"expected at most {MAX_NODES} values in an object")
+    if depth == 0:
+        node.value = None
+    elif isinstance(value, dict):
+        node.keys = {key: Node(0, 0, 1, 1, "", key) for key in value}
+        node.entries = {key: _placeless(inner, depth - 1, left, name) for key, inner in value.items()}
+        node.value = {key: inner.value for key, inner in node.entries.items()}
+    else:
+        node.items = [_placeless(inner, depth - 1, left, name) for inner in value]
+        node.value = [inner.value for inner in node.items]
     return node
 
 

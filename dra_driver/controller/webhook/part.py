@@ -15,12 +15,17 @@ from dra_driver.controller.webhook import protocol
 from dra_driver.controller.webhook.cluster import LiveCluster
 from dra_driver.controller.webhook.metrics import WebhookMetrics
 from dra_driver.controller.webhook.policy import Policy
+from dra_driver.controller.webhook.protocol import Request
 from dra_driver.controller.webhook.reviewer import Reviewer
 from dra_driver.controller.webhook.server import WebhookServer
 from dra_driver.kube.client import Client
 
 log = structlog.get_logger(__name__)
 
+_SELECTOR = {"cel": {"expression": "device.driver == 'x'"}}
+_FIRST = Request(
+    "", "DeviceClass", "resource.k8s.io/v1", "CREATE", "", {"spec": {"selectors": [_SELECTOR]}}, {}
+)
 _LOOKUP_SECONDS = 2.0  # that an admission waits for each answer of the API server
 
 
@@ -43,6 +48,7 @@ class WebhookPart:
         self.port = self._server.port
 
     def start(self) -> None:
+        self._reviewer.review(_FIRST)  # what is loaded at the first review takes a quarter of a second
         for piece in (self.cluster, self.keeper, self._server):
             self._closing.callback(piece.stop)
             piece.start()

@@ -22,6 +22,7 @@ from dra_driver.lint.manifests import Manifest, as_map
 from dra_driver.lint.nodes import of_value
 from dra_driver.lint.pods import Pods, pods_of
 from dra_driver.lint.shapes import DUPLICATE_KEY
+from dra_driver.yamlevents import YamlError
 
 RESOURCES = frozenset({"ResourceClaim", "ResourceClaimTemplate", "DeviceClass"})
 WORKLOADS = frozenset({("v1", "Pod"), ("apps/v1", "Deployment"), ("batch/v1", "Job")})
@@ -68,7 +69,10 @@ class Reviewer:
             "metadata": {"namespace": request.namespace, **as_map(request.object.get("metadata"))},
         }
         home = self._namespace(request.namespace)
-        findings = self._workload(obj) if is_workload else list(self._resource(obj, home))
+        try:
+            findings = self._workload(obj) if is_workload else list(self._resource(obj, home))
+        except YamlError as error:
+            return Verdict(warnings=(f"the object is too large to be checked: {error.problem}",)), []
         labels = _labels(home)
         chosen = [(finding, self._policy.action(finding, labels)) for finding in findings]
         if is_workload:
