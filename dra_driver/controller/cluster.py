@@ -100,10 +100,6 @@ class Cluster:
                 error = f": {reflector.error}" if reflector.error else ""
                 raise UnavailableError(f"{reflector.name} have not been listed yet{error}")
 
-    def problems(self) -> list[str]:
-        """What cannot be followed at the moment, so that the copy may be old."""
-        return [reflector.error for reflector in self._all if reflector.error is not None]
-
     def _heard(self, resource: Resource, kind: str, obj: Object) -> None:
         self._versions[resource.plural] = self._versions.get(resource.plural, 0) + 1
         self.changed.set()

@@ -5,6 +5,7 @@ its own, started as in a cluster, with its directories below the cluster's. So w
 what surrounds them is embedded.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -21,8 +22,11 @@ from dra_driver.embedded.kubelet import Kubelet, Timing
 from dra_driver.embedded.scheduler import Scheduler
 from dra_driver.errors import UnavailableError
 from dra_driver.kube.client import Client
+from dra_driver.kube.errors import AlreadyExistsError
 from dra_driver.kube.resources import NAMESPACES
 from dra_driver.kubelet.registration import VERSIONS
+from dra_driver.sharing.keeper import clear_directory
+from dra_driver.sharing.supervision import DaemonDirectory
 
 DRIVER_NAME = "gpu.nvidia.com"
 CONTROLLER_NAMESPACE = "dra-driver"
@@ -163,18 +167,34 @@ class Cluster:
         self.nodes.append(node)
         return node
 
-    def add_controller(self) -> PluginProcess:
-        """A running controller, which says why Pods wait. Nothing calls its webhook, since none is registered."""
-        self.client.create(NAMESPACES, {"metadata": {"name": CONTROLLER_NAMESPACE}})
+    def add_controller(self, identity: str = "controller") -> PluginProcess:
+        """A running replica, which says why Pods wait. Nothing calls its webhook, since none is registered."""
+        with contextlib.suppress(AlreadyExistsError):
+            self.client.create(NAMESPACES, {"metadata": {"name": CONTROLLER_NAMESPACE}})
         command = [sys.executable, "-m", "dra_driver", "controller", f"--namespace={CONTROLLER_NAMESPACE}"]
         command += [
             f"--kubeconfig={self.kubeconfig}",
-            "--identity=controller",
+            f"--identity={identity}",
             "--webhook-address=127.0.0.1:0",
         ]
-        controller = PluginProcess(command, self.directory / "controller.log")
+        controller = PluginProcess(command, self.directory / f"{identity}.log")
         self._closing.callback(controller.stop)
         return controller.start()
+
+    def add_mps_supervisor(self, node: ClusterNode) -> PluginProcess:
+        """The process that runs MPS daemons on the node, for claims that ask for MPS."""
+        plugins_dir = node.kubelet.plugins_dir
+        command = [
+            sys.executable,
+            "-m",
+            "dra_driver",
+            "mps-supervisor",
+            f"--kubelet-plugins-dir={plugins_dir}",
+        ]
+        supervisor = PluginProcess(command, node.directory / "mps-supervisor.log")
+        self._closing.callback(_clear_daemons, plugins_dir / DRIVER_NAME / "mps")
+        self._closing.callback(supervisor.stop)
+        return supervisor.start()
 
     def stop(self) -> None:
         self._closing.close()
@@ -184,3 +204,9 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _clear_daemons(directory: Path) -> None:
+    """Unmount what the daemons of claims that have not ended share: their supervisor leaves it for the next one."""
+    for path in directory.iterdir() if directory.exists() else ():
+        clear_directory(DaemonDirectory(path))

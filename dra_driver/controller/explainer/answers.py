@@ -6,7 +6,7 @@ does, and only says so later.
 """
 
 import time
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -50,10 +50,6 @@ class Answers:
         """None where it has not been worked out yet."""
         answer = self._known.get(subject.question)
         return None if answer is None else answer.brief
-
-    @property
-    def all(self) -> Mapping[Hashable, Brief]:
-        return {question: answer.brief for question, answer in self._known.items()}
 
 
 def _ask(world: World, subject: Subject) -> Brief:

@@ -1,7 +1,7 @@
 """What is said of whom: an Event for each object and reason, written again when what it says changes.
 
 Said again after half an hour also where nothing has changed, since the API server drops Events after an hour. What was
-never said is not taken back: an Event is history, and those who are satisfied are simply not spoken of any more.
+said is not taken back: an Event is history, and those who are satisfied are simply not spoken of any more.
 """
 
 import time

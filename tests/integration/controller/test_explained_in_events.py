@@ -1,6 +1,7 @@
 """Why claims and Pods wait, in Events on both, kept true while the cluster changes."""
 
 import contextlib
+import signal
 import tempfile
 import threading
 import time
@@ -241,6 +242,21 @@ def test_when_the_leader_ends_the_other_one_goes_on(site: Site) -> None:
     site.event("Pod", "second")
     assert site.event("Pod", "first")["metadata"]["uid"] == before["metadata"]["uid"]
     assert site.client.get(LEASES, "controller", NAMESPACE)["spec"]["holderIdentity"].startswith("b_")
+
+
+def test_when_the_leader_is_killed_the_other_one_goes_on_within_the_lease(site: Site) -> None:
+    def holder() -> str:
+        leases = site.client.list(LEASES, namespace=NAMESPACE)["items"]
+        return str(leases[0]["spec"]["holderIdentity"]) if leases else ""
+
+    leader = site.cluster.add_controller("a")
+    wait(lambda: holder().startswith("a_"))
+    site.cluster.add_controller("b")
+    leader.stop(signal.SIGKILL)
+    site.waiting("many", count=20)
+    wait(lambda: holder().startswith("b_"), 30)
+
+    site.event("Pod", "many")
 
 
 def test_a_server_that_was_away_is_told_what_has_changed(site: Site) -> None:
