@@ -99,12 +99,14 @@ class Lessons:
             self._dropped.pop(wanted, None)
             return False
         dropped = dropped_fields(content.as_spec(), spec)
-        mark = "" if content.counter_sets else wanted  # the counters' slice is given up, the lesson stays
+        # A gate that was switched off since keeps counter sets where they are, and drops what new devices take of them.
+        lost_counters = content.counter_sets or any(field.field == "consumesCounters" for field in dropped)
+        mark = "" if lost_counters else wanted  # the slice is given up, the lesson stays
         if self._dropped.get(mark) != dropped:
             for field in dropped:
                 log.warning("field dropped", field=field.field, gate=field.gate, err=str(field))
         self._dropped[mark] = dropped
-        if content.counter_sets:
+        if lost_counters:
             self.counters = False
             return True
         self.kept[wanted] = found
