@@ -4,6 +4,7 @@ Random claims for MIG devices, several at once, and whole GPUs are packed on nod
 driver writes, the allocator, and the claim engine on simulated GPUs with the placement rules of real ones.
 """
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,6 +31,7 @@ from dra_driver.inventory.profile import Profile, load_profile, profile_names
 from dra_driver.inventory.simulated import SimulatedBackend
 from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare import ClaimRef, Engine, MetadataStore, RecordStore
+from dra_driver.prepare.record import PreparedDevice
 from dra_driver.slices.pack import pack
 
 DRIVER, POOL = "gpu.nvidia.com", "node-a/gpu"
@@ -60,6 +62,7 @@ class Node:
         make_driver_root(profile, root, node_name="node-a", device_nodes=False)
         self.config = config
         self.claims: dict[str, dict[str, Any]] = {}
+        self.prepared: tuple[PreparedDevice, ...] = ()  # of the last claim
         self._snapshot: Snapshot | None = None
         self.backend = SimulatedBackend(profile, "node-a", driver_root=root)
         self.gpus = self.backend.scan().gpus
@@ -113,7 +116,7 @@ class Node:
             return False
         self.claims[name] = {**claim, "status": {"allocation": found[0]}}
         self._snapshot = None
-        self.engine.prepare(ClaimRef("default", name, f"uid-{name}"))
+        self.prepared = self.engine.prepare(ClaimRef("default", name, f"uid-{name}"))
         return True
 
     def take_back(self, name: str) -> None:
@@ -245,3 +248,42 @@ def test_one_h100_is_packed_with_small_medium_and_large_until_it_is_full(tmp_pat
     assert [True] * 4 == [node.give({"requests": [spec]}) for spec in specs]
     assert not node.give({"requests": [specs[-1]]})
     assert 4 == len(node.backend.mig.instances(node.gpus[0].uuid))
+
+
+@pytest.mark.parametrize("kind", ["gpu", "mig"])
+def test_a_claim_with_several_shares_of_a_device_gets_each_under_its_own_name(
+    tmp_path: Path, kind: str
+) -> None:
+    node = Node(tmp_path, "dgx-h100", NodeConfig(MigMode.DYNAMIC, (GpuEntry(shares=3),)))
+    requests = [
+        {"name": name, "exactly": {"deviceClassName": f"{kind}.nvidia.com"}} for name in ("a", "b", "c", "d")
+    ]
+    assert node.give({"requests": requests})
+    (name,) = node.claims
+    results = node.claims[name]["status"]["allocation"]["devices"]["results"]
+
+    assert [3, 1] == [
+        sum(r["device"] == d for r in results) for d in dict.fromkeys(r["device"] for r in results)
+    ]
+    told = {(d.request_names, d.device, d.share_id) for d in node.prepared}
+    assert {((r["request"],), r["device"], r["shareID"]) for r in results} == told
+    spec = json.loads((tmp_path / f"cdi/k8s.{DRIVER}-claim_uid-{name}.json").read_bytes())
+    names = {device["name"] for device in spec["devices"]}
+    assert {f"uid-{name}-{r['device']}-{r['shareID']}" for r in results} == names
+    assert {d.cdi_ids[0].partition("=")[2] for d in node.prepared} == names
+    made = [len(node.backend.mig.instances(gpu.uuid)) for gpu in node.gpus]
+    assert ([0, 0] if kind == "gpu" else [2, 0]) == made
+
+
+def test_shares_of_a_mig_device_come_and_go_with_their_claims(tmp_path: Path) -> None:
+    node = Node(tmp_path, "dgx-h100", NodeConfig(MigMode.DYNAMIC, (GpuEntry(shares=2),)))
+    for _ in range(4):
+        assert node.give({"requests": [_mig("7g.80gb")]})
+    assert not node.give({"requests": [_mig("7g.80gb")]})
+    first, second, *_ = node.claims
+    node.take_back(first)
+    assert [1, 1] == [len(node.backend.mig.instances(gpu.uuid)) for gpu in node.gpus]
+    assert node.give({"requests": [_mig("7g.80gb")]})
+    node.take_back(second)
+    assert not node.give({"requests": [_mig("3g.40gb")]})
+    assert node.overdrawn() == []
