@@ -2,7 +2,8 @@
 
 Kubernetes refuses selectors whose estimate is over a budget. This follows cel-go's cost model in its shape: one
 unit for each name, field and call, text by length (a tenth a character, a pattern a quarter), the body of a loop
-as often as its range may be long. How long something may be is asked from `sizes`, by its path from a variable;
+as often as its range may be long. How long something may be is asked from `sizes`, by its path from a variable
+("[]" for any element, "{}" for any key);
 for what no path leads to, it comes from what made it. Counts of single functions may differ from cel-go's.
 """
 
@@ -19,7 +20,7 @@ Sizes = Callable[[Path], int | None]
 _UNKNOWN_SIZE = 64
 _TEXT, _PATTERN = 0.1, 0.25
 _LIST, _MAP = 10, 30  # what making one costs
-_LOOP = 3  # what the loop itself costs, an iteration
+_LOOP = 4  # what the loop itself costs, an iteration
 _PATTERNS = frozenset({"matches", "find", "findAll"})
 _COMPARISONS = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"})
 _SINGLE = frozenset({"hasValue", "isInteger", "asInteger", "compareTo", "isGreaterThan", "isLessThan"})
@@ -82,6 +83,8 @@ class _Estimator:
             return _Estimate(cost + _share(sizes[0], _TEXT) * _share(sizes[1], _PATTERN), sizes[0])
         if name == "contains":
             return _Estimate(cost + _share(sizes[0], _TEXT) * _share(sizes[1], _TEXT))
+        if name.startswith("sets."):
+            return _Estimate(cost + sizes[0] * sizes[1])
         if name == "_+_":
             return _Estimate(cost + _share(sum(sizes), _TEXT), sum(sizes))
         if name == "lists.range":
@@ -108,7 +111,9 @@ class _Estimator:
     def comprehension(self, node: ast.Comprehension, scope: Mapping[str, _Estimate]) -> _Estimate:
         over = self.visit(node.over, scope)
         value = self._at(over.path and (*over.path, "[]"), 1)
-        key = _Estimate(1, _UNKNOWN_SIZE if node.over.type.kind is Kind.MAP else 1)
+        key = (
+            self._at(over.path and (*over.path, "{}"), 1) if node.over.type.kind is Kind.MAP else _Estimate(1)
+        )
         of_values = node.over.type.kind is Kind.LIST and len(node.variables) == 1
         inner = {**scope, **dict(zip(node.variables, (value,) if of_values else (key, value), strict=False))}
         body = sum(self.visit(part, inner).cost for part in (node.condition, node.result) if part is not None)

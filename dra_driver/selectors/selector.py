@@ -11,7 +11,13 @@ from dra_driver.cel.library import KUBERNETES
 from dra_driver.cel.types import ANY, BOOL, DYN
 from dra_driver.cel.values import type_name
 from dra_driver.resource.expressions import TOO_COMPLEX
-from dra_driver.resource.limits import MAX_ATTRIBUTE_LENGTH, MAX_ATTRIBUTES_AND_CAPACITIES, MAX_DRIVER_NAME
+from dra_driver.resource.limits import (
+    MAX_ATTRIBUTE_LENGTH,
+    MAX_ATTRIBUTES_AND_CAPACITIES,
+    MAX_DRIVER_NAME,
+    MAX_IDENTIFIER,
+    MAX_LABEL,
+)
 from dra_driver.selectors import includes
 from dra_driver.selectors.device import DEVICE, FIELDS, FIELDS_WITH_LISTS, Device
 
@@ -72,6 +78,10 @@ def _sizes(path: tuple[str, ...]) -> int | None:
     match path:
         case ("device", "driver"):
             return MAX_DRIVER_NAME
+        case ("device", "attributes" | "capacity", "{}"):
+            return MAX_LABEL  # a domain
+        case ("device", "attributes" | "capacity", _, "{}"):
+            return MAX_IDENTIFIER
         case ("device", "attributes" | "capacity") | ("device", "attributes" | "capacity", _):
             return MAX_ATTRIBUTES_AND_CAPACITIES
         case ("device", "attributes", _, _):
