@@ -62,12 +62,12 @@ class Hardware:
         self._thread.start()
 
     def cut_on_demand(self) -> dict[str, bool]:
-        """The UUIDs of GPUs that MIG devices are made on, and whether instances of no claim may be destroyed there."""
+        """The UUIDs of GPUs whose MIG mode is ours to switch, and whether instances of no claim may be destroyed there."""
         found = ((gpu, self._node.of(gpu)) for gpu in self.snapshot.inventory.gpus)
         return {
             gpu.uuid: settings.destroy_unowned
             for gpu, settings in found
-            if settings.mig is MigMode.DYNAMIC and gpu.mig is not None and gpu.fault is None
+            if settings.mig in {MigMode.DYNAMIC, MigMode.OFF} and gpu.mig is not None and gpu.fault is None
         }
 
     def look(self) -> None:

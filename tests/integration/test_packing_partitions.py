@@ -287,3 +287,12 @@ def test_shares_of_a_mig_device_come_and_go_with_their_claims(tmp_path: Path) ->
     node.take_back(second)
     assert not node.give({"requests": [_mig("3g.40gb")]})
     assert node.overdrawn() == []
+
+
+def test_a_gpu_that_is_to_be_whole_leaves_mig_mode_for_its_claim(tmp_path: Path) -> None:
+    node = Node(tmp_path, "dgx-h100", NodeConfig(MigMode.OFF))
+    for gpu in node.gpus:
+        node.backend.mig.set_mode(gpu.uuid, enabled=True)
+
+    assert node.give(_kinds(node)["gpu"])
+    assert [False, True] == [node.backend.mig.mode(gpu.uuid) for gpu in node.gpus]
