@@ -11,10 +11,9 @@ from dra_driver.cel.library.quantity import Quantity
 from dra_driver.cel.library.semver import Semver
 from dra_driver.lint.devices import KnownDevice, Name
 from dra_driver.lint.expressions import Expression, Read
+from dra_driver.selectors.comparisons import MIRRORED, OPPOSITE
 
 OPERATORS = {"_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">=", "_==_": "==", "_!=_": "!="}
-MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _SIGNS: dict[str, Callable[[int], bool]] = {
     "<": lambda sign: sign < 0,
     "<=": lambda sign: sign <= 0,
@@ -102,9 +101,9 @@ def comparison(expression: Expression, node: ast.Node) -> Comparison | None:
         return None
     if node.function == "!_":
         inner = comparison(expression, node.args[0])
-        if inner is None or inner.operator not in _NEGATED:
+        if inner is None or inner.operator not in OPPOSITE:
             return None
-        return Comparison(inner.read, _NEGATED[inner.operator], inner.constant, node, inner.fold)
+        return Comparison(inner.read, OPPOSITE[inner.operator], inner.constant, node, inner.fold)
     return (
         _ordered(expression, node)
         or _method(expression, node)

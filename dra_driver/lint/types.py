@@ -10,11 +10,12 @@ from dra_driver.cel import ast
 from dra_driver.cel.library.quantity import Quantity
 from dra_driver.cel.library.semver import Semver
 from dra_driver.lint import catalogue
-from dra_driver.lint.comparisons import MIRRORED, OPERATORS, constant_of
+from dra_driver.lint.comparisons import OPERATORS, constant_of
 from dra_driver.lint.context import Context, Selection
 from dra_driver.lint.devices import Name
 from dra_driver.lint.expressions import Read, reference
 from dra_driver.lint.finding import Finding, Rule
+from dra_driver.selectors.comparisons import MIRRORED
 from dra_driver.versions import driver_semver
 
 QUANTITY_COMPARISON = Rule(

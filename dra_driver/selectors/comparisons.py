@@ -21,8 +21,8 @@ Relation = Literal[
 ]
 Kind = Literal["quantity", "semver", "plain"]
 
-_MIRRORED: Mapping[str, Relation] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_OPPOSITE: Mapping[str, Relation] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+MIRRORED: Mapping[str, Relation] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+OPPOSITE: Mapping[str, Relation] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _METHODS: Mapping[str, Relation] = {
     "isGreaterThan": ">",
     "isLessThan": "<",
@@ -106,16 +106,16 @@ def _comparison(node: ast.Node) -> Comparison | None:
     match node:
         case ast.Call(function="!_", args=[ast.Call() as inner]):
             found = _comparison(inner)
-            if found is None or found.relation not in _OPPOSITE:
+            if found is None or found.relation not in OPPOSITE:
                 return None
-            return _related(found, _OPPOSITE[found.relation])
+            return _related(found, OPPOSITE[found.relation])
         case ast.Call(function="!_", args=[operand]):
             return _bool(operand, wanted=False)
         case ast.Call(
             function=("_<_" | "_<=_" | "_>_" | "_>=_" | "_==_" | "_!=_") as name, args=[left, right]
         ):
             relation = name.strip("_")
-            return _binary(left, relation, right) or _binary(right, _MIRRORED[relation], left)
+            return _binary(left, relation, right) or _binary(right, MIRRORED[relation], left)
         case ast.Call(function=name, target=ast.Node() as target, args=[argument]) if name in _METHODS:
             return _of(target, _METHODS[name], argument)
         case ast.Select(test=True):
