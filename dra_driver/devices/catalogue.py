@@ -189,11 +189,18 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         "migObstacle",
         "Why the GPU is not offered in the MIG mode that the node configuration says, but as it is: its mode cannot be "
         "switched without a reset, or will be at the next; the driver does not list its profiles; the mode is off, or there "
-        "are MIG devices, though they should not be.",
+        "are MIG devices, though they should not be; or there are some whose place is not known.",
         "needs-reset",
         _EXISTING,
         "there is an obstacle",
-        values=("needs-reset", "pending-reset", "profiles-unknown", "mode-off", "mig-devices"),
+        values=(
+            "needs-reset",
+            "pending-reset",
+            "profiles-unknown",
+            "mode-off",
+            "mig-devices",
+            "unknown-devices",
+        ),
     ),
     Attribute(
         "nvlinkClique",

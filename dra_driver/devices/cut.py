@@ -28,6 +28,7 @@ PENDING_RESET = "pending-reset"
 PROFILES_UNKNOWN = "profiles-unknown"
 MODE_OFF = "mode-off"
 MIG_DEVICES = "mig-devices"
+UNKNOWN_DEVICES = "unknown-devices"
 
 _SENTENCES = {
     NEEDS_RESET: "its MIG mode cannot be switched without a reset of the GPU",
@@ -35,6 +36,7 @@ _SENTENCES = {
     PROFILES_UNKNOWN: "the driver does not say which MIG devices it can be cut into",
     MODE_OFF: "its MIG mode is off; switch it on with nvidia-smi -mig 1, and create MIG devices",
     MIG_DEVICES: "it has MIG devices, which have to go first",
+    UNKNOWN_DEVICES: "it has MIG devices that cannot be offered, and whose place is not known; the log says why",
 }
 
 
@@ -79,7 +81,7 @@ def cut(gpu: Gpu, mode: MigMode, held: Iterable[Device]) -> Cut:
         if (on_demand or (place.profile.id, place.start) in owned) and not misfit(place, taken, profiles)
     )
     leaves = mode in {MigMode.DYNAMIC, MigMode.OFF} and obstacle is None and mig.switchable
-    whole = not existing and (not mig.enabled or leaves)
+    whole = not existing and not mig.hidden and (not mig.enabled or leaves)
     found = Cut(whole, existing, partitions, board if partitions else None, obstacle)
     return replace(found, notes=tuple(_notes(gpu, mig, mode, found)))
 
@@ -89,12 +91,14 @@ def _obstacle(mig: Mig, mode: MigMode, board: Board | None) -> str | None:
     match mode:
         case MigMode.STATIC if not mig.enabled:
             return MODE_OFF
-        case MigMode.OFF if mig.devices:
+        case MigMode.OFF if mig.devices or mig.hidden:
             return MIG_DEVICES
         case MigMode.OFF if mig.enabled or mig.pending:
             return PENDING_RESET if mig.pending != mig.enabled else None if mig.switchable else NEEDS_RESET
         case MigMode.DYNAMIC if board is None or not board.is_publishable:
             return PROFILES_UNKNOWN
+        case MigMode.DYNAMIC if mig.hidden:
+            return UNKNOWN_DEVICES
         case MigMode.DYNAMIC if mig.pending != mig.enabled:
             return PENDING_RESET
         case MigMode.DYNAMIC if not (mig.enabled or mig.switchable):

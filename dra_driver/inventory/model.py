@@ -78,6 +78,7 @@ class Mig:
     profiles: tuple[MigProfile, ...] = ()  # empty where the driver does not list them
     devices: tuple[MigDevice, ...] = ()
     switchable: bool = False  # the mode can be changed without a reset
+    hidden: int = 0  # MIG devices that exist, but of which too little is known to be among `devices`
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,14 @@ def read_mig(
     current, pending = mode
     profiles = _read_profiles(calls, handle, memory_bytes)
     devices, problems = _read_devices(calls, handle, gpu_uuid, profiles) if current else ((), ())
-    mig = Mig(bool(current), bool(pending), tuple(profiles.values()), devices, is_switchable(calls, handle))
+    mig = Mig(
+        enabled=bool(current),
+        pending=bool(pending),
+        profiles=tuple(profiles.values()),
+        devices=devices,
+        switchable=is_switchable(calls, handle),
+        hidden=len(problems),
+    )
     return mig, problems
 
 

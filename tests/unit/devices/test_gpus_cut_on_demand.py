@@ -204,6 +204,15 @@ def test_an_empty_gpu_in_mig_mode_is_whole_if_it_is_to_be_and_can(
     assert offered == short(build_devices(node(gpu), node=NodeConfig(MigMode.OFF)))
 
 
+@pytest.mark.parametrize("mode", list(MigMode))
+def test_nothing_is_offered_beside_mig_devices_of_unknown_place(
+    make_cuttable: Make, node: Node, mode: MigMode
+) -> None:
+    gpu = make_cuttable("1g.5gb@0", hidden=1)
+
+    assert ["1g-5gb-19-0"] == short(build_devices(node(gpu), node=NodeConfig(mode)))
+
+
 def test_gpus_that_know_no_mig_are_whole_in_every_mode(make_gpu: Make, node: Node) -> None:
     for mode in MigMode:
         assert ((GPU,), ()) == (

@@ -125,6 +125,9 @@ def test_a_part_of_a_gpu_instance_is_not_published(node: Node) -> None:
     inventory = node(a100(FIRST, part)).scan()
     assert [device.uuid for device in inventory.gpus[0].mig.devices] == ["MIG-a"]
     assert inventory.problems[0].message.startswith("MIG device MIG-b is only a part of its GPU instance")
+    mig = inventory.gpus[0].mig
+    assert mig is not None
+    assert 1 == mig.hidden
 
 
 def test_two_compute_instances_of_one_gpu_instance_are_parts_even_where_slices_are_not_told(
