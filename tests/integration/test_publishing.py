@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from dra_driver.config.node import GpuEntry, MigMode, NodeConfig
+from dra_driver.devices.build import build_devices
 from dra_driver.devices.model import CounterConsumption, CounterSet, Device, DeviceSet, Taint, Target
 from dra_driver.embedded.apiserver import ApiServer, StatusError
 from dra_driver.embedded.apiserver.faults import Fault, Kind
+from dra_driver.inventory.profile import load_profile
+from dra_driver.inventory.simulated import SimulatedBackend
 from dra_driver.kube.client import Client
 from dra_driver.kube.resources import NODES, RESOURCE_SLICES
 from dra_driver.quantity import Quantity
@@ -361,6 +365,24 @@ class TestDroppedFields:
         assert [entry["name"] for entry in counters["spec"]["sharedCounters"]] == ["gpu-0-counters"]
         assert names([devices]) == ["gpu-0-mig-1", "gpu-0-mig-2"]
         assert (report.withheld, report.dropped_fields) == ((), ())
+
+    def test_a_cut_and_shared_node_comes_back_as_it_was_sent(self, bench: Bench) -> None:
+        inventory = SimulatedBackend(load_profile("dgx-h100"), NODE).scan()
+        node = NodeConfig(MigMode.DYNAMIC, (GpuEntry(shares=4),))
+        report = bench.publish(build_devices(inventory, node=node))
+        assert (report.withheld, report.dropped_fields) == ((), ())
+        assert [len(part["spec"].get("devices", ())) for part in bench.slices()] == [0, 64, 64, 64, 16]
+
+    def test_a_server_that_shares_nothing_gets_devices_for_one_claim_each(self, idle: Bench) -> None:
+        idle.serve(disabled_features={"DRAConsumableCapacity"})
+        inventory = SimulatedBackend(load_profile("l4"), NODE).scan()
+        shared = build_devices(inventory, node=NodeConfig(entries=(GpuEntry(shares=4),)))
+        report = idle.start(shared).status()
+        fields = {(field.field, field.gate) for field in report.dropped_fields}
+        assert fields == {
+            (name, "DRAConsumableCapacity") for name in ("allowMultipleAllocations", "capacity")
+        }
+        assert names(idle.slices()) == [device.name for device in shared]
 
     def test_a_server_that_refuses_counters_of_their_own_gets_no_partitions(self, bench: Bench) -> None:
         bench.server.faults.add(refusal(422, "create", "spec.devices: Required value"))
