@@ -11,6 +11,8 @@ import pytest
 
 from dra_driver.config.node import MigMode, load
 from dra_driver.config.opaque import decode
+from dra_driver.controller import pages as controller_pages
+from dra_driver.controller.flags import FLAGS as CONTROLLER_FLAGS
 from dra_driver.devices.build import build_devices
 from dra_driver.devices.catalogue import ATTRIBUTES
 from dra_driver.inventory.faults import read_faults
@@ -30,6 +32,9 @@ OTHERS_VARIABLES = {
     "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
     "EXCLUSIVE_PROCESS",  # a compute mode
 }
+# Rooms and modules that the node plugin does not load, and calls that log at level error or above.
+NOT_ON_NODES = {"cli", "controller", "embedded", "events", "leases"}
+ACT_ON = ("log.error", "log.exception", "get_logger(__name__).critical")
 # What stands in the page where the program fills in a value.
 FILLED_IN = {
     "--node-name (or NODE_NAME)": "--... (or ...)",
@@ -134,12 +139,13 @@ def test_the_page_of_simulated_nodes_names_every_profile(page: Any) -> None:
 
 
 def test_every_flag_and_variable_that_is_named_exists(pages: Any) -> None:
-    flags = {f"--{name}" for flag in FLAGS for name in (flag.name, *flag.aliases)}
+    table = (*FLAGS, *CONTROLLER_FLAGS)
+    flags = {f"--{name}" for flag in table for name in (flag.name, *flag.aliases)}
     for command in ("demo", "explain", "lint", "simulate"):
         flags |= set(re.findall(r"--[a-z-]+", _output(command, "--help")))
     flags |= OTHERS_FLAGS
-    variables = {flag.name.replace("-", "_").upper() for flag in FLAGS} | OTHERS_VARIABLES
-    variables |= {variable for flag in FLAGS for variable in flag.variables}
+    variables = {flag.name.replace("-", "_").upper() for flag in table} | OTHERS_VARIABLES
+    variables |= {variable for flag in table for variable in flag.variables}
 
     named = {flag for source in pages for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", source.text)}
     set_ = {code for source in pages for code in source.codes if re.fullmatch(r"[A-Z]+(_[A-Z]+)+", code)}
@@ -209,13 +215,32 @@ def test_the_operations_page_shows_log_events_that_exist(page: Any) -> None:
     assert events
 
 
+def test_the_operations_page_explains_every_event_to_act_on(page: Any) -> None:
+    files = (
+        file for file in (ROOT / "dra_driver").rglob("*.py") if not NOT_ON_NODES & {*file.parts, file.stem}
+    )
+    calls = [
+        node
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(ACT_ON)
+    ]
+
+    events = {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}
+
+    assert set() == events - set(page["docs/operations.md"].codes)
+    assert len(events) > 10
+
+
 def test_the_reference_pages_are_what_the_program_says(page: Any) -> None:
     assert generated.render_flags() == page["docs/reference/flags.md"].text
     assert generated.render_metrics() == page["docs/reference/metrics.md"].text
+    assert controller_pages.render_flags() == page["docs/reference/controller-flags.md"].text
+    assert controller_pages.render_metrics() == page["docs/reference/controller-metrics.md"].text
 
 
 def test_every_metric_that_is_named_exists(pages: Any) -> None:
-    reference = generated.render_metrics()
+    reference = generated.render_metrics() + controller_pages.render_metrics()
 
     named = {code for p in pages for code in p.codes if code.startswith("dra_driver_")}
 
@@ -245,7 +270,7 @@ def _entries(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_the_node_configuration_that_is_shown_can_be_read(page: Any, tmp_path: Path) -> None:
     path = tmp_path / "node.yaml"
-    (block,) = page["docs/mig.md"].blocks("yaml")
+    block, _ = page["docs/mig.md"].blocks("yaml")
     path.write_text(block)
     config = load(path)
     gpu = load_profile("dgx-h100").gpus_on("n1")[0]
