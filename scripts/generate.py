@@ -13,6 +13,7 @@ import grpc_tools
 from grpc_tools import protoc
 
 from dra_driver.config import node_models, schemas
+from dra_driver.controller import pages as controller_pages
 from dra_driver.controller.config import ControllerConfig
 from dra_driver.devices import catalogue_pages
 from dra_driver.lint import pages as lint_pages
@@ -50,6 +51,8 @@ def generated() -> Iterator[tuple[Path, str]]:
     yield Path("docs/lint.md"), lint_pages.render_markdown()
     yield Path("docs/reference/flags.md"), pages.render_flags()
     yield Path("docs/reference/metrics.md"), pages.render_metrics()
+    yield Path("docs/reference/controller-flags.md"), controller_pages.render_flags()
+    yield Path("docs/reference/controller-metrics.md"), controller_pages.render_metrics()
 
 
 def main() -> int:

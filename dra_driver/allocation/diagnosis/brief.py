@@ -31,7 +31,6 @@ REMARKS = (
     "resource-unknown",
     "claim-deleted",
     "claim-of-another",
-    "gated",
 )
 REASONS = (
     *REMARKS,
