@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 
+from dra_driver.cli import demo_scenarios
 from dra_driver.cli.demo_manifests import apply, examples, read_files
 from dra_driver.cli.demo_report import (
     allocations,
@@ -25,6 +26,7 @@ from dra_driver.cli.demo_report import (
     unexpectedly_pending,
 )
 from dra_driver.embedded.cluster import Cluster
+from dra_driver.errors import UsageError
 from dra_driver.inventory.profile import load_profile
 from dra_driver.kube.reasons import Reason
 from dra_driver.kube.resources import EVENTS, PODS
@@ -35,11 +37,18 @@ _EXPLAIN_SECONDS = 5.0  # a Pod that waits for something else than GPUs is not s
 _QUIET_SECONDS = 0.5  # nothing has changed for so long, and no Pod is on its way
 
 
-def run(*, profiles: Sequence[str], nodes: int, files: Sequence[Path], keep: bool) -> int:
+def run(
+    *, profiles: Sequence[str], nodes: int, files: Sequence[Path], keep: bool, scenario: str | None = None
+) -> int:
     """Show the demo; 0 when all Pods that should run do, else 1."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(50)
     )  # the embedded parts are silent
+    shown = None if scenario is None else demo_scenarios.find(scenario)
+    if shown and (profiles or nodes or files):
+        raise UsageError(
+            "--scenario brings its own node and examples: leave --profile, --nodes and --file out"
+        )
     kinds = list(profiles) or list(_PROFILES)
     for profile in kinds:
         load_profile(profile)  # a wrong one is told before anything starts
@@ -54,23 +63,32 @@ def run(*, profiles: Sequence[str], nodes: int, files: Sequence[Path], keep: boo
         with Cluster(directory) as cluster:
             progress(f"API server, controllers and scheduler at {cluster.server.url}")
             cluster.add_controller()
-            for number in range(nodes or len(kinds)):
+            if shown:
+                shown.add_node(cluster, "node-1")
+            for number in range(0 if shown else nodes or len(kinds)):
                 cluster.add_node(f"node-{number + 1}", kinds[number % len(kinds)])
             published = published_devices(cluster)
             progress(
-                f"{len(published)} GPUs on {len(cluster.nodes)} nodes discovered and published as ResourceSlices"
+                f"{len(published)} devices of {len(cluster.nodes)} nodes discovered and published as ResourceSlices"
             )
             print(devices_table(published))
-            names = apply(cluster, manifests or examples(published))
-            progress(f"applied {', '.join(names)}")
-            pods = _settled(cluster)
+            waves = shown.waves() if shown else [manifests or examples(published)]
+            for wave in waves:
+                progress(f"applied {', '.join(apply(cluster, wave))}")
+                pods = _settled(cluster)
             progress("every Pod runs, or the scheduler has said that it cannot")
             reasons = _explained(cluster, [pod for pod in pods if reason_pending(pod)])
             progress(f"the controller has said why of {len(reasons)}")
             print(allocations(cluster, published, pods, reasons))
             unexpected = unexpectedly_pending(pods)
+            if shown:
+                print(demo_scenarios.settings(cluster), *demo_scenarios.environments(cluster), "", sep="\n")
             if keep:
                 _wait_for_user(cluster)
+            elif shown:
+                demo_scenarios.end(cluster)
+                progress("all Pods are gone, and with them what was set for them")
+                print(demo_scenarios.settings(cluster))
             return 1 if unexpected else 0
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -1,6 +1,7 @@
 """What the demo shows: the devices that were published, who got which, and what is pending."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,7 @@ def published_devices(cluster: Cluster) -> Devices:
     deadline = time.monotonic() + _PUBLISH_SECONDS
     while True:
         slices = cluster.client.list(RESOURCE_SLICES)["items"]
-        ready = {s["spec"]["nodeName"] for s in slices if s["spec"]["driver"] == DRIVER_NAME}
+        ready = _whole_pools(slices)
         waiting = [node for node in cluster.nodes if node.name not in ready]
         if not waiting:
             break
@@ -64,6 +65,16 @@ def published_devices(cluster: Cluster) -> Devices:
                 None if memory is None else Quantity.parse(memory["value"]),
             )
     return found
+
+
+def _whole_pools(slices: Sequence[dict[str, Any]]) -> set[str]:
+    """The nodes whose pool has all of its slices."""
+    numbers = Counter(s["spec"].get("nodeName") for s in slices if s["spec"]["driver"] == DRIVER_NAME)
+    return {
+        s["spec"]["nodeName"]
+        for s in slices
+        if numbers[s["spec"].get("nodeName")] == s["spec"]["pool"]["resourceSliceCount"]
+    }
 
 
 def _last_line(node: ClusterNode) -> str:

@@ -48,6 +48,14 @@ def demo(
             "--file", "-f", help="Apply this file or directory instead of the examples; repeatable."
         ),
     ] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option(
+            "--scenario",
+            help="A part of a GPU: mig, time-slicing, mps or shares, on a node of its own.",
+            metavar="NAME",
+        ),
+    ] = None,
     *,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave it running, with a kubeconfig for kubectl.")
@@ -56,7 +64,9 @@ def demo(
     """GPUs discovered, published, selected, allocated and prepared, on an embedded cluster without a GPU."""
     from dra_driver.cli.demo import run
 
-    raise typer.Exit(run(profiles=profile or [], nodes=nodes or 0, files=file or [], keep=keep))
+    raise typer.Exit(
+        run(profiles=profile or [], nodes=nodes or 0, files=file or [], keep=keep, scenario=scenario)
+    )
 
 
 @app.command(
