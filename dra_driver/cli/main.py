@@ -69,6 +69,18 @@ def demo(
     )
 
 
+@app.command()
+def convert(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The device plugin's configuration; - is standard input.")
+    ],
+) -> None:
+    """A configuration of NVIDIA's device plugin for sharing GPUs, as node configuration and classes of this driver."""
+    from dra_driver.cli.convert import run
+
+    raise typer.Exit(run(file))
+
+
 @app.command(
     name="kubelet-plugin", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
 )

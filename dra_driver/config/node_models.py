@@ -11,7 +11,7 @@ from dra_driver.config.node import GpuEntry, MigMode, Shares
 from dra_driver.errors import UsageError
 from dra_driver.inventory.document import Value
 
-_MAX_SHARES = 1024
+MAX_SHARES = 1024
 _NUMBER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _PCI_ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([01][0-9A-Fa-f])\.([0-7])", re.ASCII)
 _UUID = r"^GPU-[0-9A-Za-z-]{1,59}$"
@@ -19,11 +19,11 @@ _WORDS = ("none", "unlimited", "memory")
 
 
 def _shares(value: object) -> Shares:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MAX_SHARES:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_SHARES:
         return value
     if value in _WORDS:
         return cast("Shares", value)
-    raise PydanticCustomError("shares", f"{', '.join(_WORDS)}, or a whole number from 1 to {_MAX_SHARES}")
+    raise PydanticCustomError("shares", f"{', '.join(_WORDS)}, or a whole number from 1 to {MAX_SHARES}")
 
 
 def _pci_address(value: object) -> str:
@@ -39,7 +39,7 @@ _Shares = Annotated[
     PlainValidator(
         _shares,
         json_schema_input_type=Literal["none", "unlimited", "memory"]
-        | Annotated[int, Field(ge=1, le=_MAX_SHARES)],
+        | Annotated[int, Field(ge=1, le=MAX_SHARES)],
     ),
 ]
 _PciAddress = Annotated[

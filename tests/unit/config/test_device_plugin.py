@@ -1,0 +1,111 @@
+"""Sharing as the device plugin was told of it, as a node configuration and classes."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dra_driver.cli.convert import run
+from dra_driver.config.device_plugin import Conversion, convert
+from dra_driver.config.node import load
+from dra_driver.config.opaque import decode
+from dra_driver.config.settings import Mps
+from dra_driver.errors import UsageError
+from dra_driver.inventory.document import parse
+from dra_driver.inventory.profile import load_profile
+from dra_driver.resource.validation import validate
+
+
+def converted(text: str) -> Conversion:
+    return convert(parse(text.encode(), "config.yaml"))
+
+
+def sharing(strategy: str, *lines: str, **more: str) -> str:
+    head = ["version: v1", "flags: {migStrategy: none}", "sharing:", f"  {strategy}:"]
+    head += [f"    {key}: {value}" for key, value in more.items()]
+    return "\n".join([*head, "    resources:", *(f"    - {line}" for line in lines)])
+
+
+REPLICAS = sharing("timeSlicing", "{name: nvidia.com/gpu, replicas: 8}")
+
+
+def test_eight_replicas_are_eight_shares_of_every_gpu(tmp_path: Path) -> None:
+    found = converted(REPLICAS)
+    path = tmp_path / "node.yaml"
+    path.write_text(yaml.safe_dump(found.node))
+
+    assert 8 == load(path).of(load_profile("l4").gpus_on("n")[0]).shares
+    assert ((), ()) == (found.classes, found.remarks)
+
+
+def test_a_renamed_resource_has_a_class_of_its_own_for_the_old_name() -> None:
+    text = sharing("timeSlicing", "{name: nvidia.com/gpu, replicas: 4}", renameByDefault="true")
+    (found,) = converted(text).classes
+
+    assert ("shared.gpu.nvidia.com", "nvidia.com/gpu.shared") == (
+        found["metadata"]["name"],
+        found["spec"]["extendedResourceName"],
+    )
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpu", "nvidia.com/mig-1g.5gb"])
+def test_mps_is_configured_by_the_class(name: str) -> None:
+    (found,) = converted(sharing("mps", f"{{name: {name}, replicas: 4}}")).classes
+    (config,) = found["spec"]["config"]
+
+    assert [] == validate(found)
+    setting = decode(config["opaque"]["parameters"], "parameters").sharing
+    assert isinstance(setting, Mps)
+    assert 25 == setting.threads
+
+
+def test_devices_are_named_by_uuid_and_others_are_told() -> None:
+    found = converted(
+        sharing("timeSlicing", "{name: nvidia.com/gpu, replicas: 2, devices: [GPU-1, 0, '0:1']}")
+    )
+
+    assert [{"uuid": "GPU-1", "shares": 2}] == found.node["gpus"]
+    assert 2 == len(found.remarks)
+
+
+def test_what_differs_is_told() -> None:
+    text = sharing(
+        "timeSlicing", "{name: nvidia.com/mig-1g.5gb, replicas: 2}", failRequestsGreaterThanOne="true"
+    )
+
+    assert ["timeSlicing", "nvidia"] == [remark[:11].split(".")[0] for remark in converted(text).remarks]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("version: v1\n", "line 1: expected sharing.timeSlicing.resources or sharing.mps.resources"),
+        (sharing("timeSlicing", "{name: nvidia.com/gpu}"), "line 6, .*: the key 'replicas' is missing"),
+        (
+            sharing("timeSlicing", "{name: nvidia.com/gpu, replicas: 0}"),
+            "expected a number of replicas from 1",
+        ),
+        (sharing("timeSlicing", "{name: amd.com/gpu, replicas: 2}"), "expected nvidia.com/gpu or"),
+        (sharing("timeSlicing", "{name: nvidia.com/gpu, replica: 2}"), "unknown key 'replica'"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        converted(text)
+
+
+def test_the_command_prints_yaml_and_remarks_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "dp.yaml"
+    path.write_text(sharing("mps", "{name: nvidia.com/gpu, replicas: 4, devices: [0]}"))
+
+    assert 0 == run(str(path))
+    printed = capsys.readouterr()
+    assert ["NodeConfig", "DeviceClass"] == [d["kind"] for d in yaml.safe_load_all(printed.out)]
+    assert "remark: nvidia.com/gpu: device 0 is left out" in printed.err
+
+
+def test_the_command_needs_a_file() -> None:
+    with pytest.raises(UsageError, match="there is no such file"):
+        run("/no/such/file")
