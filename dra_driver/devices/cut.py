@@ -3,7 +3,8 @@
 * MIG devices that claims hold as partitions are offered in every mode; all others that exist are the admin's. They
   are offered as they are, and never touched.
 * What does not fit beside the admin's MIG devices is not offered: nobody could make it. So a GPU with such a MIG
-  device is not offered whole.
+  device is not offered whole. If a claim was allocated what such a device was then put over, that leaves the slices
+  with its counters, and cannot overdraw them.
 * A GPU that is cut on demand is offered whole as long as its MIG mode could be switched off without a reset,
   whatever claims hold of it: counters, not absence, keep it from being given twice, and it does not come and go with
   every small claim.
