@@ -25,3 +25,12 @@ def settled() -> None:
     """What is there now stays: it is never walked over again. Freed it still is, once nobody refers to it."""
     gc.collect()
     gc.freeze()
+
+
+def seldom() -> None:
+    """Walk over everything a hundred times less often than by default: it takes longer than an answer may.
+
+    What is young is still looked at as often, and nearly all circles die young.
+    """
+    young, middle, old = gc.get_threshold()
+    gc.set_threshold(young, middle, 100 * old)

@@ -1,5 +1,6 @@
 """The webhook as a part of the controller: server, reviewer, certificates and the cluster, wired together."""
 
+import sys
 import time
 from contextlib import ExitStack
 
@@ -19,6 +20,7 @@ from dra_driver.controller.webhook.protocol import Request
 from dra_driver.controller.webhook.reviewer import Reviewer
 from dra_driver.controller.webhook.server import WebhookServer
 from dra_driver.kube.client import Client
+from dra_driver.process import collector
 
 log = structlog.get_logger(__name__)
 
@@ -26,6 +28,7 @@ _SELECTOR = {"cel": {"expression": "device.driver == 'x'"}}
 _FIRST = Request(
     "", "DeviceClass", "resource.k8s.io/v1", "CREATE", "", {"spec": {"selectors": [_SELECTOR]}}, {}
 )
+_SWITCH_SECONDS = 0.001
 _LOOKUP_SECONDS = 2.0  # that an admission waits for each answer of the API server
 
 
@@ -48,6 +51,9 @@ class WebhookPart:
         self.port = self._server.port
 
     def start(self) -> None:
+        # A review gives the interpreter up a few times, and gets it back after so long where others compute.
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        collector.seldom()
         self._reviewer.review(_FIRST)  # what is loaded at the first review takes a quarter of a second
         for piece in (self.cluster, self.keeper, self._server):
             self._closing.callback(piece.stop)
