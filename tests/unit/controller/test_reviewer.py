@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from dra_driver import strictjson
+from dra_driver.config.opaque import decode
 from dra_driver.controller.config import WebhookConfig
 from dra_driver.controller.webhook.policy import Policy
 from dra_driver.controller.webhook.protocol import Request, Verdict
 from dra_driver.controller.webhook.reviewer import Reviewer
-from dra_driver.errors import UnavailableError
+from dra_driver.errors import ConfigError, UnavailableError
 from dra_driver.lint import Surroundings
 from dra_driver.lint.claims import DeviceClass, Text
 
@@ -260,3 +261,69 @@ def test_what_others_wrote_beside_it_is_not_told_of_a_workload(cluster: KnownClu
     cluster.objects["ResourceClaimTemplate", "team", "one-gpu"] = template(config=[config(x=1)])
 
     assert Verdict() == review(pod("one-gpu"))
+
+
+API = "resource.nvidia.com/v1beta1"
+MPS: Object = {"strategy": "MPS"}
+SLICED: Object = {"strategy": "TimeSlicing"}
+PARAMETERS: list[Any] = [
+    {"apiVersion": API, "kind": "GpuConfig"},
+    {"apiVersion": API, "kind": "MigDeviceConfig"},
+    {"apiVersion": API, "kind": "GpuConfig", "sharing": None},
+    {"apiVersion": API, "kind": "GpuConfig", "sharing": {}},
+    {"apiVersion": API, "kind": "GpuConfig", "sharing": MPS},
+    {"apiVersion": API, "kind": "GpuConfig", "sharing": SLICED},
+    *(
+        {"apiVersion": API, "kind": "GpuConfig", "sharing": {**MPS, "mpsConfig": config}}
+        for config in (
+            {},
+            {"defaultActiveThreadPercentage": 50},
+            {"defaultActiveThreadPercentage": -1},
+            {"defaultActiveThreadPercentage": "50"},
+            {"defaultActiveThreadPercentage": 50.5},
+            {"defaultPinnedDeviceMemoryLimit": "1Gi"},
+            {"defaultPinnedDeviceMemoryLimit": "1 Gi"},
+            {"defaultPinnedDeviceMemoryLimit": "1Ki"},
+            {"defaultPerDevicePinnedMemoryLimit": {"0": "1Gi"}},
+            {"defaultPerDevicePinnedMemoryLimit": {"../": "1Gi"}},
+            {"defaultPerDevicePinnedMemoryLimit": {"\x00": "1Gi"}},
+            {"defaultPerDevicePinnedMemoryLimit": {"G" * 300: "1Gi"}},
+        )
+    ),
+    *(
+        {"apiVersion": API, "kind": "GpuConfig", "sharing": {**SLICED, "timeSlicingConfig": config}}
+        for config in (
+            {"interval": "Long"},
+            {"interval": "long"},
+            {"interval": 1},
+        )
+    ),
+    {"apiVersion": API, "kind": "GpuConfig", "sharing": {**SLICED, "mpsConfig": {}}},
+    {"apiVersion": API, "kind": "MigDeviceConfig", "sharing": MPS},
+    {"apiVersion": API, "kind": "VfioDeviceConfig"},
+    {"apiVersion": API, "kind": "ComputeDomainChannelConfig", "domainID": "x"},
+    {"apiVersion": "resource.nvidia.com/v1", "kind": "GpuConfig"},
+    {"apiVersion": API, "kind": "gpuconfig"},
+    {"apiVersion": API},
+    {"kind": "GpuConfig"},
+    {},
+    [],
+    "GpuConfig",
+    {"apiVersion": API, "kind": "GpuConfig", "sharing": [MPS]},
+    {"apiVersion": API, "kind": "GpuConfig", "Sharing": MPS},
+]
+
+
+@pytest.mark.parametrize("number", range(len(PARAMETERS)))
+def test_a_configuration_is_refused_here_exactly_if_it_would_be_on_the_node(
+    review: Review, number: int
+) -> None:
+    parameters = PARAMETERS[number]
+    try:
+        decode(parameters, "parameters")
+        taken = True
+    except ConfigError:
+        taken = False
+
+    entry = {"opaque": {"driver": "gpu.nvidia.com", "parameters": parameters}}
+    assert taken == review(claim(config=[entry])).allowed
