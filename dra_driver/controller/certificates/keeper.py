@@ -1,7 +1,7 @@
 """Keeps the webhook's TLS and the API server's trust up to date, in a thread of its own.
 
 Every half minute it looks: nothing here is urgent, a watch would need more rights, and what somebody undid is repaired
-all the same. caBundle is written before a new certificate is shown. Whatever fails is tried again, and the certificate
+all the same. caBundle is written before another certificate than the first is shown. Whatever fails is tried again, and the certificate
 that there is stays in use.
 """
 
@@ -67,12 +67,16 @@ class Keeper:
     def look(self) -> None:
         """Use what the source has now. ApiError and UnavailableError: what was used stays."""
         material = self._source.read()
-        context = None if material == self._material else material.context()
+        if self._context is None:
+            self._use(material)
         if material.authorities is not None:
             self._tell(material.authorities)
-        if context is not None:
-            self._material, self._context = material, context
-            log.info("certificate in use", expires=str(material.expires))
+        if material != self._material:
+            self._use(material)
+
+    def _use(self, material: Material) -> None:
+        self._context, self._material = material.context(), material
+        log.info("certificate in use", expires=str(material.expires))
 
     def _tell(self, authorities: bytes) -> None:
         """Write caBundle where it is another."""

@@ -1,6 +1,7 @@
 """HTTPS for the webhook: a thread a connection, none of which a client can hold for long.
 
-* There are at most so many connections; one more is closed at once. The API server keeps a few and uses them again.
+* There are at most so many connections. API servers keep some and use them again, so for one more an idle one is closed;
+  where none is idle, the new one.
 * Each connection has a moment at which it is cut off, whatever its client does: the TLS handshake and each request
   must be through by then, byte by byte or not, and an idle connection may wait for a while. A timeout of the socket
   would start anew with each byte.
@@ -29,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 PATH = "/validate"
 MAX_BODY = 7 << 20  # an object and its predecessor, each of at most what etcd takes, and what is around them
-_MAX_CONNECTIONS = 64
+_MAX_CONNECTIONS = 128
 _REQUEST_SECONDS = 10.0
 _IDLE_SECONDS = 120.0
 _CHECK_SECONDS = 0.5
@@ -103,6 +104,7 @@ class _Server(socketserver.ThreadingTCPServer):
         self._changed = threading.Condition()
         self._deadlines: dict[socket.socket, float] = {}
         self._busy: set[socket.socket] = set()
+        self._idle: set[socket.socket] = set()  # waiting for a further request
         self._dual = not host and socket.has_dualstack_ipv6()
         if self._dual or ":" in host:
             self.address_family = socket.AF_INET6
@@ -127,9 +129,13 @@ class _Server(socketserver.ThreadingTCPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._changed:
             full = len(self._deadlines) >= _MAX_CONNECTIONS
-            if not full:
+            oldest = min(self._idle, key=self._deadlines.__getitem__, default=None) if full else None
+            if oldest is not None:
+                self._idle.remove(oldest)
+                _cut(oldest)
+            if not full or oldest is not None:
                 self._deadlines[request] = time.monotonic() + self.request_seconds
-        if full:
+        if full and oldest is None:
             log.warning("too many connections, one was closed", limit=_MAX_CONNECTIONS)
             super().shutdown_request(request)
             return
@@ -139,15 +145,16 @@ class _Server(socketserver.ThreadingTCPServer):
         with self._changed:
             self._deadlines.pop(request, None)
             self._busy.discard(request)
+            self._idle.discard(request)
             self._changed.notify_all()
         super().shutdown_request(request)
 
     def expect(self, connection: socket.socket, seconds: float, *, busy: bool) -> None:
         """From now on the connection has so long; `busy` while it has a request that shall be answered."""
         with self._changed:
-            if connection in self._deadlines:
-                self._deadlines[connection] = time.monotonic() + seconds
-            (self._busy.add if busy else self._busy.discard)(connection)
+            self._deadlines[connection] = time.monotonic() + seconds
+            for group, member in ((self._busy, busy), (self._idle, not busy)):
+                (group.add if member else group.discard)(connection)
             self._changed.notify_all()
 
     def cut_off_late_ones(self) -> None:

@@ -216,6 +216,24 @@ def test_one_connection_too_many_is_closed_at_once(caller: Caller, monkeypatch: 
         return
 
 
+def test_for_one_connection_too_many_an_idle_one_is_closed(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "_MAX_CONNECTIONS", 3)
+    idle = []
+    for _ in range(3):
+        connection = HTTPSConnection("localhost", caller.port, context=caller.context, timeout=20)
+        connection.request("POST", "/validate", b"{}", JSON)
+        assert b'{"read": 2}' == connection.getresponse().read()
+        idle.append(connection)
+
+    assert 200 == caller.call("POST", "/validate", b"{}", JSON)[0]
+
+    assert b"" == everything(idle[0].sock)
+    for connection in idle:
+        connection.close()
+
+
 def test_without_a_certificate_connections_are_closed_and_later_served(
     tls: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:

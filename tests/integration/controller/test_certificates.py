@@ -14,7 +14,7 @@ from dra_driver.controller.certificates.authority import Authorities
 from dra_driver.controller.certificates.files import Directory
 from dra_driver.controller.certificates.keeper import Keeper
 from dra_driver.controller.certificates.secret import SharedSecret
-from dra_driver.errors import UnavailableError
+from dra_driver.errors import ApiError, UnavailableError
 from dra_driver.kube.resources import RESOURCE_CLAIMS, SECRETS
 from dra_driver.kube.resources import VALIDATING_WEBHOOK_CONFIGURATIONS as CONFIGURATIONS
 
@@ -155,6 +155,19 @@ def test_a_bundle_that_somebody_took_away_is_written_again(
     keeper.look()
 
     assert before == bundles(door)
+
+
+def test_a_controller_that_may_not_write_the_bundle_serves_all_the_same(
+    door: Any, replica: Callable[[], SharedSecret]
+) -> None:
+    door.register()
+    door.server.faults.refuse(403, "patch", CONFIGURATIONS)
+    keeper = Keeper(door.client, replica(), "dra-driver")
+
+    with pytest.raises(ApiError):
+        keeper.look()
+
+    keeper.ready()
 
 
 def test_without_a_webhook_configuration_there_is_a_certificate_all_the_same(
