@@ -27,7 +27,7 @@ from dra_driver.yamlevents import YamlError
 RESOURCES = frozenset({"ResourceClaim", "ResourceClaimTemplate", "DeviceClass"})
 WORKLOADS = frozenset({("v1", "Pod"), ("apps/v1", "Deployment"), ("batch/v1", "Job")})
 _VERSIONS = frozenset({f"resource.k8s.io/{version}" for version in ("v1", "v1beta2", "v1beta1")})
-_SUBJECT = "object"
+_SUBJECT, _BESIDE = "object", "beside"  # what is judged, and what is only known
 _MAX_NAMED = 32  # claims and templates of a Pod that are looked up; with more, none is called missing
 
 
@@ -94,9 +94,8 @@ class Reviewer:
     def _resource(self, obj: Object, home: Object | None) -> Iterator[Finding]:
         claim = claim_of(_manifest(obj))
         classes = {wish.device_class for wish in claim.wishes if wish.device_class} if claim else set()
-        others = [("namespace", home)] if home is not None else []
         surroundings = self._cluster.surroundings(classes)
-        yield from _findings([(_SUBJECT, obj), *others], surroundings)
+        yield from _findings(obj, surroundings, [] if home is None else [home])
         for place, key in strictjson.repeated(obj):
             path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
             message = f"the key {key} is there twice"
@@ -112,19 +111,19 @@ class Reviewer:
             beside = list(self._named(pods))
         except (ApiError, UnavailableError):
             # Better nothing than to call missing what may well be there.
-            return [f for f in _findings([(_SUBJECT, obj)], Surroundings()) if f.code != "missing-claim"]
+            return [f for f in _findings(obj, Surroundings()) if f.code != "missing-claim"]
         classes = {
             wish.device_class
-            for _, other in beside
+            for other in beside
             if (claim := claim_of(_manifest(other))) is not None
             for wish in claim.wishes
             if wish.device_class
         }
         around = self._cluster.surroundings(classes)
         has_claims = len(pods.claims) <= _MAX_NAMED
-        return _findings([(_SUBJECT, obj), *beside], replace(around, has_claims=has_claims))
+        return _findings(obj, replace(around, has_claims=has_claims), beside)
 
-    def _named(self, pods: Pods) -> Iterator[tuple[str, Object]]:
+    def _named(self, pods: Pods) -> Iterator[Object]:
         """The claims and templates that Pods name; for one that is not there, what others there are."""
         namespace = pods.manifest.namespace
         listed: set[str] = set()
@@ -133,15 +132,16 @@ class Reviewer:
             name = entry.template or entry.claim
             found = self._cluster.named(kind, namespace, name) if name else None
             if found is not None:
-                yield name, found
+                yield found
             elif name and kind not in listed:
                 listed.add(kind)
                 for other in self._cluster.names(kind, namespace):
-                    yield other, _stub(kind, namespace, other)
+                    yield _stub(kind, namespace, other)
 
 
-def _findings(objects: Iterable[tuple[str, Object]], surroundings: Surroundings) -> list[Finding]:
-    return [finding for finding in lint_objects(objects, surroundings) if finding.file == _SUBJECT]
+def _findings(obj: Object, surroundings: Surroundings, beside: Iterable[Object] = ()) -> list[Finding]:
+    others = [(_BESIDE, other) for other in beside]
+    return lint_objects([(_SUBJECT, obj)], surroundings, beside=others)
 
 
 def _is_settled(request: Request) -> bool:
