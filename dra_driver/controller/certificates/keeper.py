@@ -38,6 +38,7 @@ class Keeper:
         self._look_seconds = look_seconds
         self._material: Material | None = None
         self._context: ssl.SSLContext | None = None
+        self._tried = False  # to tell the API server
         self._problem = "the webhook has no certificate yet"
         self._stop = threading.Event()
         self._backoff = Backoff()
@@ -57,7 +58,10 @@ class Keeper:
         return self._context
 
     def ready(self) -> None:
+        """UnavailableError until there is a certificate, and the API server was told of it, or could not be."""
         self.context()
+        if not self._tried:
+            raise UnavailableError("the API server has not been told of the webhook's certificate yet")
 
     def expires(self) -> float:
         """Seconds since 1970; 0 while there is no certificate."""
@@ -69,8 +73,11 @@ class Keeper:
         material = self._source.read()
         if self._context is None:
             self._use(material)
-        if material.authorities is not None:
-            self._tell(material.authorities)
+        try:
+            if material.authorities is not None:
+                self._tell(material.authorities)
+        finally:
+            self._tried = True
         if material != self._material:
             self._use(material)
 
