@@ -43,7 +43,7 @@ def render_metrics() -> str:
 def _families() -> Iterable[Metric]:
     """What a scrape of the leader returns once everything that can be counted was, but for findings by rule."""
     registry = CollectorRegistry(auto_describe=True)
-    explainer, webhook = Metrics(registry), WebhookMetrics(registry, lambda: 0.0)
+    explainer, webhook = Metrics(registry, lambda: True), WebhookMetrics(registry, lambda: 0.0)
     explainer.standing = Standing()
     for operation in ("created", "deleted"):
         explainer.taint_rules.labels(operation)

@@ -5,7 +5,7 @@ no bound to those. Only the leader counts; of the others every number but the le
 """
 
 from collections import Counter as Count
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -29,9 +29,10 @@ class Standing:
 
 
 class Metrics:
-    """Adds the explainer's metrics to a registry; `standing` is None while this replica does not lead."""
+    """Adds the explainer's metrics to a registry; `standing` is None until this replica has looked as the leader."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, is_leader: Callable[[], bool]) -> None:
+        self.is_leader = is_leader
         self.standing: Standing | None = None
         self.seconds = Histogram(
             "dra_driver_explanation_duration_seconds",
@@ -56,13 +57,13 @@ class _Standing(Collector):
         return []  # or the registry would scrape once at registration
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        standing = self._metrics.standing
+        standing, is_leader = self._metrics.standing, self._metrics.is_leader()
         yield GaugeMetricFamily(
             "dra_driver_leader",
             "Whether this replica is the one that records Events.",
-            value=float(standing is not None),
+            value=float(is_leader),
         )
-        if standing is None:
+        if standing is None or not is_leader:
             return
         for kind, name in (("ResourceClaim", "claims"), ("Pod", "pods")):
             family = GaugeMetricFamily(

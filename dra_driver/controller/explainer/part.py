@@ -83,7 +83,6 @@ class Explainer:
         self._driver_name = settings.driver_name
         self._cluster = cluster
         self._pace = pace or Pace()
-        self._metrics = Metrics(surroundings.registry)
         self._recorder = Recorder(
             client,
             component=f"{settings.driver_name}-controller",
@@ -98,6 +97,7 @@ class Explainer:
             identity=settings.identity,
             on_elected=cluster.changed.set,
         )
+        self._metrics = Metrics(surroundings.registry, lambda: self._election.is_leader)
         self._answers = Answers()
         self._speaker = Speaker(self._recorder, Reason.CLAIM_NOT_SATISFIABLE)
         self._inspection = Inspection(
@@ -113,7 +113,8 @@ class Explainer:
         self._pending: Counter[tuple[str, str]] = Counter()
         self._texts: dict[Reference, str] = {}
         self._seen: Hashable = None  # the version of the cluster at the last turn
-        self._more = False  # something was left to do then
+        self._unanswered = False  # questions were left for the next turn
+        self._unsaid = False  # sentences were
         self._inspect_at = 0.0  # by time.monotonic
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="explain", daemon=True)
@@ -150,7 +151,7 @@ class Explainer:
                 except Exception:  # whatever an object looks like, the next turn may go well
                     log.exception("turn of the explainer failed")
                 took = time.monotonic() - begin
-            if self._more:
+            if self._unanswered or self._unsaid:
                 self._cluster.changed.set()
             self._stop.wait(max(self._pace.least_rest, self._pace.rest * took))
 
@@ -168,21 +169,22 @@ class Explainer:
         self._answers = Answers()
         self._speaker.forget()
         self._inspection.forget()
-        self._seen, self._more, self._texts = None, False, {}
+        self._seen, self._texts = None, {}
+        self._unanswered = self._unsaid = False
         self._inspect_at = 0.0
 
     def _turn(self) -> None:
         version = self._cluster.version(*_WATCHED)
-        if version != self._seen or self._more:
-            self._seen = version
+        if version != self._seen or self._unanswered:
             begin = time.monotonic()
-            self._more = self._explain()
+            self._unanswered = self._explain()
+            self._seen = version
             self._metrics.seconds.observe(time.monotonic() - begin)
         if time.monotonic() >= self._inspect_at:
             self._inspect_at = time.monotonic() + self._pace.inspect_every
             self._found = self._inspection.look(lambda: self._election.is_leader)
         if self._election.is_leader:
-            self._more |= self._speaker.say(self._texts)
+            self._unsaid = self._speaker.say(self._texts)
         self._metrics.standing = Standing(
             Counter(self._pending),
             self._found.unreserved,

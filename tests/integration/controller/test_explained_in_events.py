@@ -274,16 +274,13 @@ def test_a_server_that_was_away_is_told_what_has_changed(site: Site) -> None:
 
 def test_a_claim_that_holds_devices_for_nobody_is_told(site: Site) -> None:
     replica = site.replica()
-    site.waiting("held")
-    claim = wait(lambda: site.client.get(RESOURCE_CLAIMS, "held", "team")["status"].get("allocation"))
-    written = site.client.get(RESOURCE_CLAIMS, "held", "team")
-    site.client.delete(PODS, "held", namespace="team", grace_period_seconds=0)
-    wait(lambda: not site.client.get(RESOURCE_CLAIMS, "held", "team")["status"].get("reservedFor"))
-    latest = site.client.get(RESOURCE_CLAIMS, "held", "team")
-    kept = {**latest, "status": {"allocation": claim}}
-    site.client.replace(RESOURCE_CLAIMS, kept, subresource="status")
+    (slice_,) = site.client.list(RESOURCE_SLICES)["items"]
+    pool, device = slice_["spec"]["pool"]["name"], slice_["spec"]["devices"][0]["name"]
+    result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": pool, "device": device}
+    status = {"allocation": {"devices": {"results": [result]}}}
+    claim = {"metadata": {"name": "held", "namespace": "team"}, "spec": spec(), "status": status}
+    site.create(RESOURCE_CLAIMS, claim)
     message = site.event("ResourceClaim", "held", "ClaimNotReserved")["message"]
-    device = written["status"]["allocation"]["devices"]["results"][0]["device"]
     assert message.startswith(f"holds device {device} and is reserved for no Pod")
     wait(lambda: replica.value("dra_driver_unreserved_claims") == 1)
 
