@@ -12,6 +12,7 @@ _REASONS = {
     Code.NO_PERMISSION: "the plugin may not; run it privileged, with the node's /dev",
     Code.NOT_SUPPORTED: "its driver does not offer that in the mode that the GPU is in",
     Code.INVALID_ARGUMENT: "its driver knows no such profile or place",
+    Code.FUNCTION_NOT_FOUND: "its driver is too old for that",
     Code.NOT_FOUND: "it is not there any more",
     Code.RESET_REQUIRED: "the GPU has to be reset first; drain the node and reset it",
 }

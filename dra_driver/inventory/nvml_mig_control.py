@@ -58,6 +58,7 @@ class NvmlMigControl:
             if not is_switchable(self._calls, gpu):
                 return False
             status = self._calls.call(self._nvml.nvmlDeviceSetMigMode, gpu, int(enabled))
+            gpu = self._gpu(gpu_uuid)  # the driver may have bound it anew
             if self._mode(gpu)[0] == enabled:
                 return True
             # What is pending now would come into force at some later reset, when nobody expects it.
@@ -137,12 +138,15 @@ class NvmlMigControl:
     def _with_gpu(self, gpu_uuid: str, work: Callable[[Handle], T]) -> T:
         self._calls.call(self._nvml.nvmlInitWithFlags, self._nvml.NVML_INIT_FLAG_NO_GPUS)
         try:
-            return work(self._calls.call(self._nvml.nvmlDeviceGetHandleByUUID, gpu_uuid))
+            return work(self._gpu(gpu_uuid))
         finally:
             with suppress(
                 NvmlError
             ):  # where the driver was reloaded meanwhile, there is nothing to give back
                 self._calls.call(self._nvml.nvmlShutdown)
+
+    def _gpu(self, uuid: str) -> Handle:
+        return self._calls.call(self._nvml.nvmlDeviceGetHandleByUUID, uuid)
 
     def _mode(self, gpu: Handle) -> list[int]:
         return self._calls.call(self._nvml.nvmlDeviceGetMigMode, gpu)

@@ -50,6 +50,8 @@ class SimulatedBackend:
         gpus: list[Gpu] = []
         for gpu in self._gpus:
             fault = self._faults.gpus.of(gpu)
+            if fault is not None:
+                self.mig.reset(gpu)
             if fault is Fault.ABSENT:
                 continue
             text: str | None = None

@@ -2,8 +2,8 @@
 
 The state of a GPU is one file, `<driver root>/simulated/mig/<GPU UUID>.json`; until it is first changed, what the
 profile says. It is read for each call and changed under a lock, so another process (a test in the part of an admin
-with nvidia-smi) may cut the same GPUs. A reboot of the machine takes all instances away. Where the backend has no driver
-root, the state is kept in memory.
+with nvidia-smi) may cut the same GPUs. A reboot of the machine takes all instances away, and so does the reset that a
+lost GPU needs before it is found again. Where the backend has no driver root, the state is kept in memory.
 """
 
 import fcntl
@@ -76,6 +76,17 @@ class SimulatedMig:
         if fault is MigFault.MODE_PENDING:
             mig = replace(mig, pending=not state.enabled, switchable=False)
         return replace(gpu, mig=mig)
+
+    def reset(self, gpu: Gpu) -> None:
+        """Have the GPU be cut as its profile says."""
+        if gpu.mig is None:
+            return
+        with self._locked(gpu):
+            self._memory.pop(gpu.uuid, None)
+            path = self._file(gpu)
+            if path is not None and path.exists():
+                path.unlink()
+                self._show(gpu, self._load(gpu, gpu.mig))
 
     def instances(self, gpu_uuid: str) -> tuple[GpuInstance, ...]:
         gpu, mig = self._asked(gpu_uuid, "its instances cannot be listed")
@@ -164,6 +175,8 @@ class SimulatedMig:
             return gpu, gpu.mig
         if fault is None:
             raise refused(what, gpu_uuid, NvmlError("nvmlDeviceGetMigMode", Code.NOT_SUPPORTED))
+        if gpu is not None:
+            self.reset(gpu)
         code = Code.GPU_IS_LOST if fault is Fault.LOST else Code.NOT_FOUND
         raise refused(what, gpu_uuid, NvmlError("nvmlDeviceGetHandleByUUID", code))
 

@@ -177,7 +177,7 @@ class NodePlugin:
         prepared = self._engine.prepare(ref)
         self._claims_changed()
         record = self._records.get(ref.uid)
-        if record is not None:
+        if record is not None and record.steps:
             self._claim_status.tell(record)
         return prepared
 

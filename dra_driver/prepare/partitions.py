@@ -18,12 +18,11 @@ from dra_driver.steps import Partition, Step
 def partition_steps(record: Record, inventory: Inventory, devices: MigDevices) -> list[Step]:
     """What has to be done before the claim's devices are there."""
     steps: dict[str, Step] = {}  # by device: shares of one are one MIG device
-    managed = devices.managed()
     for recorded in record.devices:
         gpu, target = inventory.gpu(recorded.device.target.gpu_uuid), recorded.device.target
         if recorded.admin_access or gpu is None or gpu.mig is None:
             continue
-        if target.kind == "gpu" and gpu.mig.enabled and gpu.uuid in managed:
+        if target.kind == "gpu" and gpu.mig.enabled and gpu.uuid in devices.managed():
             steps[recorded.name] = LeaveMigMode(devices, recorded.name, gpu.uuid)
         elif target.kind == "partition" and target.start is not None:
             profile = _profile(recorded, gpu)

@@ -3,10 +3,13 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import dra_driver.files
 from dra_driver.cdi.edits import DriverEdits
@@ -15,7 +18,7 @@ from dra_driver.cdi.store import SpecStore
 from dra_driver.cdi.validate import validate
 from dra_driver.devices.gpu import gpu_device
 from dra_driver.devices.model import CounterConsumption, Device, DeviceSet, Target
-from dra_driver.errors import ConflictError, HardwareError, UnavailableError
+from dra_driver.errors import ConflictError, DriverError, HardwareError, UnavailableError
 from dra_driver.files import AnyPath, Files
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.faults import faults_file
@@ -28,7 +31,8 @@ from dra_driver.prepare.record import State
 from dra_driver.quantity import Quantity
 
 DRIVER, POOL = "gpu.nvidia.com", "node-a/gpu"
-PROFILE = load_profile("dgx-h100")
+DGX = load_profile("dgx-h100")
+PROFILE = replace(DGX, gpus=DGX.gpus[:2])
 
 
 class Killed(BaseException):
@@ -68,7 +72,7 @@ class KillingFiles:
 
 
 class Node:
-    """A DGX H100 whose GPUs are cut on demand. `start` is what a new process does."""
+    """Two GPUs of a DGX H100 that are cut on demand. `start` is what a new process does."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.root = path, path / "root"
@@ -306,6 +310,37 @@ def test_a_device_that_was_destroyed_behind_our_back_is_made_again(node: Node) -
     assert made.compute_instances[0].uuid != lost.compute_instances[0].uuid
 
 
+def test_a_claim_on_a_lost_gpu_can_end_and_nothing_is_left_when_the_gpu_is_back(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    node.engine.prepare(ref)
+    node.fail("gpus: lost")
+    node.engine.unprepare(ref)
+    node.works()
+    assert (node.instances(), node.files()) == ([], [])
+
+
+def test_nothing_is_taken_back_before_the_driver_answers(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    node.engine.prepare(ref)
+    node.fail("nvml: unavailable")
+    with pytest.raises(UnavailableError, match="before the NVIDIA driver answers"):
+        node.engine.unprepare(ref)
+    node.works()
+    node.engine.unprepare(ref)
+    assert (node.instances(), node.files()) == ([], [])
+
+
+def test_a_claim_whose_gpu_was_reset_gets_another_mig_device(node: Node) -> None:
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    node.engine.prepare(ref)
+    node.fail("gpus: lost")
+    node.backend.scan()
+    node.works()
+    assert node.instances() == []
+    node.engine.prepare(ref)
+    assert node.instances() == [(19, 3, 1)]
+
+
 def test_a_whole_gpu_and_a_part_of_it_are_not_given_both(node: Node) -> None:
     part, whole = node.claim("part", node.name("1g.10gb", 3)), node.claim("whole", node.whole())
     node.engine.prepare(part)
@@ -381,15 +416,15 @@ def test_an_empty_gpu_instance_without_a_claim_is_gone_after_a_start(node: Node)
 def test_many_claims_at_once_are_cut_from_several_gpus(node: Node) -> None:
     refs = [
         node.claim(f"c{gpu}-{start}", node.name("1g.10gb", start, gpu))
-        for gpu in range(8)
+        for gpu in range(2)
         for start in range(7)
     ]
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(node.engine.prepare, refs))
-        assert [node.instances(gpu) for gpu in range(8)] == [[(19, start, 1) for start in range(7)]] * 8
+        assert [node.instances(gpu) for gpu in range(2)] == [[(19, start, 1) for start in range(7)]] * 2
         list(pool.map(node.engine.unprepare, refs))
-    assert [node.instances(gpu) for gpu in range(8)] == [[]] * 8
-    assert ([node.mode(gpu) for gpu in range(8)], node.files()) == ([False] * 8, [])
+    assert [node.instances(gpu) for gpu in range(2)] == [[]] * 2
+    assert ([node.mode(gpu) for gpu in range(2)], node.files()) == ([False] * 2, [])
 
 
 STEPS = [
@@ -450,3 +485,54 @@ def test_killed_anywhere_in_unprepare_the_next_start_goes_on(node: Node, survive
     assert (node.instances(), node.mode()) == (([(14, 2, 1)], True) if untouched else ([], False))
     node.engine.unprepare(ref)
     assert (node.instances(), node.mode(), node.files()) == ([], False, [])
+
+
+FAULTS = ("", "mig: create-fails", "mig: compute-instance-fails", "mig: in-use", "nvml: unavailable")
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_happens_in_whatever_order_the_hardware_is_what_the_records_say(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    node = Node(tmp_path_factory.mktemp("node"))
+    names = [device.name for device in node.devices]
+    refs: list[ClaimRef] = []
+    for _ in range(data.draw(st.integers(1, 12))):
+        action: str = data.draw(st.sampled_from(["call", "call", "call", "fault", "start", "kill"]))
+        number: int = data.draw(st.integers(0, 12))
+        is_odd: bool = data.draw(st.booleans())
+        try:
+            if action == "fault":
+                node.fail(FAULTS[number % len(FAULTS)])
+            elif action == "start":
+                node.start()
+            elif action == "kill":  # somewhere in the start, or in what comes next
+                node.start(KillingFiles(number, after=is_odd))
+            elif refs and is_odd:
+                node.engine.unprepare(refs[number % len(refs)])
+            else:
+                devices = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+                refs.append(node.claim(f"c{len(refs)}", *devices))
+                node.engine.prepare(refs[-1])
+        except Killed:
+            node.start()
+        except DriverError:
+            pass
+
+    node.works()
+    node.start()
+    records = node.records.all()
+    assert {record.state for record in records} <= {State.COMPLETED}
+    expected: dict[str, list[str]] = {gpu.uuid: [] for gpu in node.gpus}
+    for recorded in (device for record in records for device in record.devices):
+        if recorded.partition is not None:
+            expected[recorded.device.target.gpu_uuid].append(recorded.partition.uuid)
+    for gpu in node.gpus:
+        found = node.backend.mig.instances(gpu.uuid)
+        uuids = [compute.uuid for instance in found for compute in instance.compute_instances]
+        assert (sorted(uuids), len(found)) == (sorted(expected[gpu.uuid]), len(uuids))
+    for record in records:
+        node.engine.unprepare(record.ref)
+    assert [node.instances(i) for i in range(2)] == [[]] * 2
+    assert ({node.mode(i) for i in range(2)}, node.files()) == ({False}, [])

@@ -89,6 +89,16 @@ def test_a_reboot_takes_all_instances_away(node: Node) -> None:
     assert node.capabilities() == []
 
 
+@pytest.mark.parametrize("fault", ["lost", "absent"])
+def test_a_gpu_that_was_lost_comes_back_without_its_instances(node: Node, fault: str) -> None:
+    cut(node.backend, node.gpu, 9, 4)
+    faults_file(node.root).write_text(f"gpus: {{{node.gpu.uuid}: {fault}}}")
+    node.backend.scan()
+    faults_file(node.root).unlink()
+    assert mig_of(node.backend) == node.profile.gpus_on("node-1")[0].mig
+    assert node.capabilities() == []
+
+
 def test_capabilities_come_and_go_with_the_instances(node: Node) -> None:
     assert node.capabilities() == []
     number = node.mig.create_gpu_instance(node.gpu.uuid, 19, 6)

@@ -233,6 +233,7 @@ def test_a_gpu_that_somebody_uses_keeps_its_mode(control: Control) -> None:
     [
         (Code.NO_PERMISSION, HardwareError, "the plugin may not; run it privileged"),
         (Code.NOT_SUPPORTED, HardwareError, "its driver does not offer that in the mode that the GPU is in"),
+        (Code.FUNCTION_NOT_FOUND, HardwareError, "its driver is too old for that"),
         (Code.GPU_IS_LOST, GpuGoneError, "since it is lost: look for its Xid"),
         (Code.RESET_REQUIRED, HardwareError, "the GPU has to be reset first"),
         (Code.UNKNOWN, HardwareError, r"answered UNKNOWN \(999\); look for its Xid in the kernel log"),
