@@ -3,7 +3,6 @@
 Nothing may fail because an Event cannot be written, so that is only logged.
 """
 
-import time
 import uuid
 from typing import Any
 
@@ -12,6 +11,7 @@ import structlog
 from dra_driver.errors import ApiError, UnavailableError
 from dra_driver.kube.client import Client
 from dra_driver.kube.errors import NotFoundError
+from dra_driver.kube.events import event, timestamp
 from dra_driver.kube.resources import EVENTS
 
 log = structlog.get_logger(__name__)
@@ -19,7 +19,6 @@ log = structlog.get_logger(__name__)
 Object = dict[str, Any]
 
 _MAX_NAME = 200  # of the Pod in the Event's name, which has 17 characters more and may have 253
-_MAX_MESSAGE = 1024
 
 
 class PodWarnings:
@@ -37,7 +36,7 @@ class PodWarnings:
     def warn(self, pod: Object, reason: str, message: str) -> None:
         """Tell a Pod's owner; the same message again only raises the count."""
         try:
-            self._write(pod, reason, message[:_MAX_MESSAGE])
+            self._write(pod, reason, message)
         except (ApiError, UnavailableError) as error:
             log.warning("cannot write an event", pod=pod["metadata"]["name"], reason=reason, err=str(error))
 
@@ -45,13 +44,12 @@ class PodWarnings:
         metadata = pod["metadata"]
         namespace = metadata["namespace"]
         key = namespace, metadata["name"], metadata["uid"], message
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        event = self._events.get(key)
-        if event is not None:
-            event["count"] += 1
-            change = {"count": event["count"], "lastTimestamp": now}
+        known = self._events.get(key)
+        if known is not None:
+            known["count"] += 1
+            change = {"count": known["count"], "lastTimestamp": timestamp()}
             try:
-                self._client.patch(EVENTS, event["metadata"]["name"], change, namespace=namespace)
+                self._client.patch(EVENTS, known["metadata"]["name"], change, namespace=namespace)
             except NotFoundError:
                 log.debug("event has expired", pod=metadata["name"], reason=reason)
             else:
@@ -59,18 +57,5 @@ class PodWarnings:
         about = {"kind": "Pod", "apiVersion": "v1"}
         about |= {name: metadata[name] for name in ("namespace", "name", "uid", "resourceVersion")}
         name = f"{metadata['name'][:_MAX_NAME].rstrip('-.')}.{uuid.uuid4().hex[:16]}"
-        body = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": about,
-            "reason": reason,
-            "message": message,
-            "type": "Warning",
-            "count": 1,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
-        }
+        body = event(about, reason, message, name=name, type="Warning", component=self._component)
         self._events[key] = self._client.create(EVENTS, body)

@@ -214,33 +214,66 @@ class Recorder:
                     self._changed.wait(max(ready[first] - now, until_token, 0.01))
 
     def _send(self, topic: _Topic, note: _Note) -> None:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
-            self._client.create(EVENTS, self._event(topic, note, now))
+            self._client.create(EVENTS, self._event(topic, note))
         except AlreadyExistsError:
             try:
                 former = self._client.get(EVENTS, topic.name, topic.namespace)
                 count = int(former.get("count") or 1) + note.count
-                change = {"count": count, "lastTimestamp": now, "message": note.message, "type": note.type}
+                change = {
+                    "count": count,
+                    "lastTimestamp": timestamp(),
+                    "message": note.message,
+                    "type": note.type,
+                }
                 self._client.patch(EVENTS, topic.name, change, namespace=topic.namespace)
             except NotFoundError:  # it expired at this moment
-                self._client.create(EVENTS, self._event(topic, note, now))
+                self._client.create(EVENTS, self._event(topic, note))
 
-    def _event(self, topic: _Topic, note: _Note, now: str) -> dict[str, Any]:
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": topic.name, "namespace": topic.namespace},
-            "involvedObject": topic.about.as_dict(),
-            "reason": topic.reason,
-            "message": note.message,
-            "type": note.type,
-            "count": note.count,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "source": {
-                name: value for name, value in (("component", self._component), ("host", self._host)) if value
-            },
-            "reportingComponent": self._component,
-            "reportingInstance": self._host,
-        }
+    def _event(self, topic: _Topic, note: _Note) -> dict[str, Any]:
+        return event(
+            topic.about.as_dict(),
+            topic.reason,
+            note.message,
+            name=topic.name,
+            type=note.type,
+            component=self._component,
+            host=self._host,
+            count=note.count,
+        )
+
+
+def timestamp() -> str:
+    """Now, as Events have it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def event(
+    about: Mapping[str, str],
+    reason: str,
+    message: str,
+    *,
+    name: str,
+    type: EventType,  # noqa: A002 - the API's name
+    component: str,
+    host: str = "",
+    count: int = 1,
+) -> dict[str, Any]:
+    """A core/v1 Event about the object that `about` refers to, first and last seen now."""
+    now = timestamp()
+    source = {"component": component, "host": host}
+    return {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {"name": name, "namespace": about.get("namespace") or "default"},
+        "involvedObject": dict(about),
+        "reason": reason,
+        "message": message[:MAX_MESSAGE],
+        "type": type,
+        "count": count,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "source": {key: value for key, value in source.items() if value},
+        "reportingComponent": component,
+        "reportingInstance": host,
+    }

@@ -12,10 +12,10 @@ from typing import Any
 
 import structlog
 
-from dra_driver.embedded.kubelet.status import now
 from dra_driver.errors import ApiError, UnavailableError
 from dra_driver.kube.client import Client
 from dra_driver.kube.errors import NotFoundError
+from dra_driver.kube.events import EventType, event, timestamp
 from dra_driver.kube.resources import EVENTS
 
 log = structlog.get_logger(__name__)
@@ -45,7 +45,7 @@ class EventRecorder:
         self._record(pod, "Normal", reason, message, field_path)
 
     def _record(
-        self, pod: Mapping[str, Any], kind: str, reason: str, message: str, field_path: str | None
+        self, pod: Mapping[str, Any], kind: EventType, reason: str, message: str, field_path: str | None
     ) -> None:
         metadata = pod["metadata"]
         about = {
@@ -78,34 +78,27 @@ class EventRecorder:
                 self._known.popitem(last=False)
 
     def _write(
-        self, about: Mapping[str, str], kind: str, reason: str, message: str, name: str, count: int
+        self, about: Mapping[str, str], kind: EventType, reason: str, message: str, name: str, count: int
     ) -> str:
-        timestamp = now()
         if name:
+            change = {"count": count, "lastTimestamp": timestamp()}
             try:
-                self._client.patch(
-                    EVENTS, name, {"count": count, "lastTimestamp": timestamp}, namespace=about["namespace"]
-                )
+                self._client.patch(EVENTS, name, change, namespace=about["namespace"])
             except NotFoundError:
                 pass  # expired: a new one
             else:
                 return name
         # kubectl lists events of the same second by name, so that has the time in it.
         name = f"{about['name'][:200]}.{time.time_ns():x}"
-        body = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": about["namespace"]},
-            "involvedObject": dict(about),
-            "type": kind,
-            "reason": reason,
-            "message": message[:1024],
-            "source": {"component": "kubelet", "host": self._node_name},
-            "reportingComponent": "kubelet",
-            "reportingInstance": self._node_name,
-            "firstTimestamp": timestamp,
-            "lastTimestamp": timestamp,
-            "count": count,
-        }
+        body = event(
+            about,
+            reason,
+            message,
+            name=name,
+            type=kind,
+            component="kubelet",
+            host=self._node_name,
+            count=count,
+        )
         self._client.create(EVENTS, body)
         return name
