@@ -78,7 +78,8 @@ def run(
                 pods = _settled(cluster)
             progress("every Pod runs, or the scheduler has said that it cannot")
             reasons = _explained(cluster, [pod for pod in pods if reason_pending(pod)])
-            progress(f"the controller has said why of {len(reasons)}")
+            if reasons:
+                progress("the controller has said why the others wait")
             print(allocations(cluster, published, pods, reasons))
             unexpected = unexpectedly_pending(pods)
             if shown:
