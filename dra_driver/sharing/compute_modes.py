@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
+from dra_driver.errors import HardwareError
 from dra_driver.sharing.nvidia_smi import GoneError, NvidiaSmi
 from dra_driver.steps import OtherStep
 
@@ -29,10 +30,16 @@ def set_modes(smi: NvidiaSmi, before: Mapping[str, str], mode: str) -> None:
 
 
 def restore_mode(smi: NvidiaSmi, gpu: str, before: str, changed_to: str) -> None:
-    """Put the mode back; with the GPU or its driver gone, the setting is too."""
+    """Put the mode back; with the GPU or its driver gone, the setting is too.
+
+    A GPU that refused the change refuses this as well, and has the mode that it had.
+    """
     if before == changed_to:
         return
     try:
         smi.set_compute_mode(gpu, before)
     except GoneError as error:
         log.warning("compute mode not restored: nothing is there", device=gpu, err=str(error))
+    except HardwareError:
+        if smi.compute_mode(gpu) != before:
+            raise

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from dra_driver.config.settings import Interval
 from dra_driver.errors import HardwareError
-from dra_driver.sharing.programs import DriverPrograms, Finished
+from dra_driver.sharing.programs import DriverPrograms, Finished, MissingProgramError
 
 _PROGRAM = "nvidia-smi"
 _SECONDS = 15.0  # without persistence mode it initialises all GPUs first
@@ -66,7 +66,10 @@ class NvidiaSmi:
         )
 
     def _run(self, failure: str, *arguments: str) -> Finished:
-        done = self._programs.run(_PROGRAM, *arguments, seconds=_SECONDS)
+        try:
+            done = self._programs.run(_PROGRAM, *arguments, seconds=_SECONDS)
+        except MissingProgramError as error:
+            raise GoneError(f"{failure}: {error}") from error
         if done.ok:
             return done
         text = f"{failure}: nvidia-smi said {done.output[:200]!r} and ended with code {done.code}"

@@ -23,6 +23,10 @@ from dra_driver.inventory.nvml_library import find_libraries
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+class MissingProgramError(HardwareError):
+    """The driver, or this part of it, is not installed now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """How a program ended."""
@@ -49,13 +53,13 @@ class DriverPrograms:
         return self._root()
 
     def find(self, name: str) -> Path:
-        """Where the program is for us; HardwareError where the driver has none."""
+        """Where the program is for us; MissingProgramError where the driver has none."""
         root = self.root
         look = Look(Root(PurePosixPath("/"), root))
         for program in find_programs(look):
             if program.container_path.rpartition("/")[2] == name:
                 return Path(look.local_path(program.host_path))
-        raise HardwareError(
+        raise MissingProgramError(
             f"{name} was not found under the driver root {root}; install the whole NVIDIA driver on the node"
         )
 

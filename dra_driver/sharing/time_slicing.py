@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import structlog
 
 from dra_driver.config.settings import Interval
-from dra_driver.errors import ClaimError
+from dra_driver.errors import ClaimError, HardwareError
 from dra_driver.sharing.compute_modes import modes_before, restore_mode, set_modes
-from dra_driver.sharing.nvidia_smi import DEFAULT_MODE, GoneError, NvidiaSmi, UnsupportedError
+from dra_driver.sharing.nvidia_smi import DEFAULT_MODE, NvidiaSmi, UnsupportedError
 from dra_driver.steps import OtherStep, Save, State, StepResult
 
 log = structlog.get_logger(__name__)
@@ -67,8 +67,10 @@ class TimeSlices:
                 continue
             try:
                 self._smi.set_interval(gpu, Interval.DEFAULT)
-            except (GoneError, UnsupportedError) as error:
-                log.info("time-slice not restored: there is none", device=gpu, err=str(error))
+            except (
+                HardwareError
+            ) as error:  # gone, or it refused to be set as well: no reason to keep the claim
+                log.warning("time-slice not restored", device=gpu, err=str(error))
             restore_mode(self._smi, gpu, before, DEFAULT_MODE)
 
     def result(self, state: State) -> StepResult:  # noqa: ARG002 - of the protocol

@@ -120,6 +120,34 @@ def test_a_daemon_that_does_not_get_ready_fails_the_claim_with_its_last_lines(
     assert ([], "Default") == (left(mps_directory), root.state("compute-mode"))
 
 
+def test_a_gpu_that_refuses_its_mode_keeps_no_claim(
+    sharing: Any, records: Any, root: Any, supervise: Any
+) -> None:
+    supervise()
+    root.fault("nvidia-smi", "refuse")
+
+    with pytest.raises(HardwareError, match=r"the compute mode of GPU .* cannot be set"):
+        records.do("a", steps(sharing, Mps(), root.member()))
+    records.undo("a")
+
+    assert {} == records.states
+
+
+def test_a_mode_that_cannot_be_put_back_keeps_the_claim(
+    sharing: Any, records: Any, root: Any, supervise: Any
+) -> None:
+    supervise()
+    records.do("a", steps(sharing, Mps(), root.member()))
+    root.fault("nvidia-smi", "refuse")
+
+    with pytest.raises(HardwareError, match=r"the compute mode of GPU .* cannot be set"):
+        records.undo("a")
+    root.mend("nvidia-smi")
+    records.undo("a")
+
+    assert "Default" == root.state("compute-mode")
+
+
 def test_a_daemon_that_gets_ready_late_is_waited_for(
     sharing: Any, records: Any, root: Any, supervise: Any
 ) -> None:

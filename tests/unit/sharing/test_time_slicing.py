@@ -86,6 +86,27 @@ def test_a_driver_that_is_gone_does_not_keep_a_claim(sharing: Any, records: Any,
     assert {} == records.states
 
 
+def test_a_gpu_that_refuses_keeps_no_claim(sharing: Any, records: Any, root: Any) -> None:
+    root.fault("nvidia-smi", "refuse")
+
+    with pytest.raises(HardwareError, match="Insufficient Permissions' and ended with code 4"):
+        records.do("a", steps(sharing, Interval.LONG, root.member()))
+    records.undo("a")
+
+    assert {} == records.states
+
+
+def test_a_driver_that_was_removed_keeps_no_claim(sharing: Any, records: Any, root: Any) -> None:
+    records.do("a", steps(sharing, Interval.LONG, root.member()))
+    smi = root.path / "usr/bin/nvidia-smi"
+    smi.rename(smi.with_suffix(".away"))
+
+    records.undo("a")
+
+    smi.with_suffix(".away").rename(smi)
+    assert {} == records.states
+
+
 def test_nothing_is_recorded_where_the_driver_does_not_answer(sharing: Any, records: Any, root: Any) -> None:
     root.fault("nvidia-smi", "broken")
 
