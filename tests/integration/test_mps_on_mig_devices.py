@@ -1,0 +1,126 @@
+"""MPS on MIG devices: those that exist, and those that are made for the claim."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from dra_driver.cdi.edits import DriverEdits
+from dra_driver.cdi.root import PLACEHOLDERS, Root
+from dra_driver.cdi.store import SpecStore
+from dra_driver.config.node import MigMode, NodeConfig
+from dra_driver.devices.build import build_devices
+from dra_driver.inventory.driver_root import make_driver_root
+from dra_driver.inventory.profile import load_profile
+from dra_driver.inventory.simulated import SimulatedBackend
+from dra_driver.partitions.mig_device import MigDevices
+from dra_driver.prepare import ClaimRef, Engine, MetadataStore, RecordStore
+from dra_driver.sharing.programs import DriverPrograms
+from dra_driver.sharing.sharing import NodeSharing
+from dra_driver.sharing.supervisor import SupervisorProcess
+
+DRIVER, POOL = "gpu.nvidia.com", "node-a/gpu"
+PROFILE = """\
+description: A node with one GPU that is cut on demand, or in two
+driver: {version: 580.95.05, cuda: 13.0}
+defaults: {name: NVIDIA H100 80GB HBM3, architecture: Hopper, computeCapability: 9.0, memoryMiB: 81559}
+gpus:
+  - pci: 0000:1b:00.0
+    mig: {table: h100-80MIG}
+"""
+STATIC = ", enabled: true, devices: [{profile: 1g.10gb, start: 0}, {profile: 1g.10gb, start: 1}]"
+MPS = {
+    "source": "FromClaim",
+    "requests": [],
+    "opaque": {
+        "driver": DRIVER,
+        "parameters": {
+            "apiVersion": "resource.nvidia.com/v1beta1",
+            "kind": "MigDeviceConfig",
+            "sharing": {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": "2Gi"}},
+        },
+    },
+}
+
+
+class Node:
+    """The parts of a plugin that prepare claims, a supervisor beside it, and one claim."""
+
+    def __init__(self, path: Path, mode: MigMode) -> None:
+        self.path, self.root, self.mps = path, path / "root", path / "mps"
+        file = path / "profile.yaml"
+        file.write_text(PROFILE.replace("MIG", STATIC if mode is MigMode.STATIC else ""))
+        profile = load_profile(file)
+        make_driver_root(profile, self.root, node_name="node-a", device_nodes=False)
+        self.backend = SimulatedBackend(profile, "node-a", driver_root=self.root)
+        self.devices = build_devices(self.backend.scan(), node=NodeConfig(mode))
+        managed = {gpu.uuid: False for gpu in profile.gpus_on("node-a")} if mode is MigMode.DYNAMIC else {}
+        local = Root(PurePosixPath(self.root), self.root, PLACEHOLDERS)
+        self.engine = Engine(
+            driver_name=DRIVER,
+            pool_name=POOL,
+            claims=self,
+            devices=lambda: self.devices,
+            inventory=self.backend.scan,
+            edits=DriverEdits(local, host=local, proc=self.root / "proc", sysfs=self.root / "sys"),
+            records=RecordStore(path / "claims", boot_id="boot"),
+            specs=SpecStore(path / "cdi", DRIVER),
+            metadata=MetadataStore(path / "metadata", DRIVER),
+            partitions=MigDevices(self.backend.mig, lambda: managed, lambda: None),
+            sharing=NodeSharing(DriverPrograms(lambda: self.root, simulated=True), self.mps),
+        )
+        self.engine.restore()
+
+    def get_claim(self, namespace: str, name: str) -> dict[str, Any]:
+        small = [device.name for device in self.devices if "-mig-1g-10gb-19-" in device.name][:2]
+        results = [
+            {"request": f"r{number}", "driver": DRIVER, "pool": POOL, "device": device}
+            for number, device in enumerate(small)
+        ]
+        return {
+            "metadata": {"namespace": namespace, "name": name, "uid": "uid"},
+            "status": {"allocation": {"devices": {"results": results, "config": [MPS]}}},
+        }
+
+    def pipes(self) -> list[str]:
+        """Where the devices of the claim have their daemons' pipes."""
+        (file,) = (self.path / "cdi").iterdir()
+        mounts = [device["containerEdits"]["mounts"] for device in json.loads(file.read_bytes())["devices"]]
+        return [m["hostPath"] for each in mounts for m in each if m["containerPath"] == "/tmp/nvidia-mps"]
+
+    def uuids(self) -> list[str]:
+        (gpu,) = self.backend.scan().gpus
+        return [] if gpu.mig is None else [device.uuid for device in gpu.mig.devices]
+
+
+@pytest.fixture(params=[MigMode.STATIC, MigMode.DYNAMIC])
+def node(request: pytest.FixtureRequest) -> Iterator[Node]:
+    path = Path(tempfile.mkdtemp(prefix="dra-"))
+    supervisor = SupervisorProcess(path / "mps", shm_bytes=1 << 20)
+    supervisor.start()
+    node = Node(path, request.param)
+    yield node
+    node.engine.unprepare(ClaimRef("team", "a", "uid"))
+    supervisor.stop()
+    shutil.rmtree(path)
+
+
+def test_each_mig_device_has_a_daemon_of_its_own_that_ends_with_the_claim(node: Node) -> None:
+    before, ref = node.uuids(), ClaimRef("team", "a", "uid")
+
+    node.engine.prepare(ref)
+
+    served = [(Path(pipe) / "devices").read_text().strip() for pipe in node.pipes()]
+    assert 2 == len(set(served))
+    assert set(served) <= set(node.uuids())
+    limits = {(Path(pipe) / "limits").read_text().strip() for pipe in node.pipes()}
+    assert {f"{uuid}=2048M" for uuid in served} == limits
+    assert not list((node.root / "simulated").glob("compute-mode.*"))
+
+    node.engine.unprepare(ref)
+
+    assert (before, []) == (node.uuids(), [path.name for path in node.mps.iterdir() if path.is_dir()])
