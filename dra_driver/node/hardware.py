@@ -61,7 +61,7 @@ class Hardware:
     def start(self) -> None:
         self._thread.start()
 
-    def cut_on_demand(self) -> dict[str, bool]:
+    def managed(self) -> dict[str, bool]:
         """The UUIDs of GPUs whose MIG mode is ours to switch, and whether instances of no claim may be destroyed there."""
         found = ((gpu, self._node.of(gpu)) for gpu in self.snapshot.inventory.gpus)
         return {

@@ -111,9 +111,7 @@ class NodePlugin:
             metadata=MetadataStore(
                 settings.plugin_dir / "device-metadata", settings.driver_name, files=files
             ),
-            partitions=MigDevices(
-                machine.backend.mig, self._hardware.cut_on_demand, self._hardware.look_and_wait
-            ),
+            partitions=MigDevices(machine.backend.mig, self._hardware.managed, self._hardware.look_and_wait),
             sharing=NodeSharing(machine.programs, settings.plugin_dir / "mps"),
         )
         self._claim_status = ClaimStatus(settings.driver_name, self._apply_status)

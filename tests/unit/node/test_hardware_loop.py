@@ -144,11 +144,18 @@ def test_gpus_are_cut_where_the_configuration_says_so(node: Any) -> None:
     entry = GpuEntry(uuid=gpus[2].uuid, mig=MigMode.DYNAMIC, destroy_unowned=True)
     here = node(NodeConfig(MigMode.AUTO, (entry,)))
     here.start()
-    assert here.hardware.cut_on_demand() == {gpus[2].uuid: True}
+    assert here.hardware.managed() == {gpus[2].uuid: True}
 
 
 def test_a_gpu_that_does_not_answer_is_not_cut(node: Any) -> None:
     here = node()
-    assert here.hardware.cut_on_demand() == {}
+    assert here.hardware.managed() == {}
     here.start()
-    assert len(here.hardware.cut_on_demand()) == 8
+    assert len(here.hardware.managed()) == 8
+
+
+def test_the_mig_mode_of_gpus_that_are_to_be_whole_is_switched_as_well(node: Any) -> None:
+    here = node(NodeConfig(MigMode.OFF))
+    here.start()
+    assert set(here.hardware.managed().values()) == {False}
+    assert len(here.hardware.managed()) == 8
