@@ -88,14 +88,14 @@ class MigDevices:
 
     def clear_unowned(self, gpu: str, recorded: Sequence[OtherStep]) -> None:
         """See to the GPU instances that no claim owns, once; whoever calls keeps others from changing the GPU."""
+        managed = self.managed()
         with self._mutex:
-            if gpu in self._cleared:
+            if gpu in self._cleared or gpu not in managed:
                 return
-        may_destroy = self.managed().get(gpu, False)
         for instance in self.control.instances(gpu):
             if any(_is_ours(other.state, instance) for other in recorded if other.state["gpu"] == gpu):
                 continue
-            if instance.compute_instances and not may_destroy:
+            if instance.compute_instances and not managed[gpu]:
                 continue
             try:
                 self.destroy(gpu, instance)

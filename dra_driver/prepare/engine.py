@@ -10,6 +10,10 @@ Preparing again costs one GET and a look at the spec, which is written again whe
 what the hardware needs (a GPU's minor changed). The claim is fetched even then: one that outlived its Pod
 may have been allocated other devices since, under the same UID.
 
+Where the node has to be changed (see `dra_driver.steps`), a record of the intent comes first, with the state "started":
+whatever it says was made is taken back by the retry, by Unprepare, or by the next start. Unprepare marks it so before it
+undoes anything, so that a kill half-way is no prepared claim.
+
 Locks: calls for one claim are serial. Nothing else is held while network, disk or hardware answers; the
 indexes of records and conflicts have locks of their own, for a few instructions each.
 

@@ -22,7 +22,7 @@ def partition_steps(record: Record, inventory: Inventory, devices: MigDevices) -
         gpu, target = inventory.gpu(recorded.device.target.gpu_uuid), recorded.device.target
         if recorded.admin_access or gpu is None or gpu.mig is None:
             continue
-        if target.kind == "gpu" and gpu.mig.enabled and gpu.uuid in devices.managed():
+        if target.kind == "gpu" and gpu.mig.enabled:
             steps[recorded.name] = LeaveMigMode(devices, recorded.name, gpu.uuid)
         elif target.kind == "partition" and target.start is not None:
             profile = _profile(recorded, gpu)

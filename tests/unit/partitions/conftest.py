@@ -83,8 +83,9 @@ class Node:
         self.saved: dict[str, dict[str, Any]] = {}  # what each claim's step saved last
         self.restart()
 
-    def restart(self, *, destroy_unowned: bool = False) -> None:
-        self.devices = MigDevices(self.control, lambda: {self.gpu.uuid: destroy_unowned}, self._look)
+    def restart(self, *, destroy_unowned: bool = False, managed: bool = True) -> None:
+        gpus = {self.gpu.uuid: destroy_unowned} if managed else {}
+        self.devices = MigDevices(self.control, lambda: gpus, self._look)
 
     def _look(self) -> None:
         self.looks.append(self.backend.mig.mode(self.gpu.uuid))

@@ -253,6 +253,14 @@ class TestUnowned:
         assert node.instances() == [(19, 0, 1)]
         assert [entry["event"] for entry in logs] == ["GPU instance without a claim destroyed"]
 
+    def test_on_a_gpu_that_is_not_cut_on_demand_they_are_somebody_s(self, node: Any) -> None:
+        node.cut(9, 4, fill=False)
+        node.restart(managed=False)
+        node.devices.restore([])
+        with pytest.raises(HardwareError, match="has GPU instance 2, which is of no claim"):
+            leave(node)
+        assert node.instances() == [(9, 4, 0)]
+
     def test_they_are_looked_for_before_the_first_change_where_the_start_could_not(self, node: Any) -> None:
         node.cut(9, 0, fill=False)
         node.make("a", start=2)
