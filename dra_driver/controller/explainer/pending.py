@@ -13,12 +13,17 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from dra_driver.allocation.diagnosis import Diagnosis, World, diagnose_claim, diagnose_pod
 from dra_driver.allocation.diagnosis.podclaims import PodClaims, claims_of
 from dra_driver.allocation.diagnosis.references import missing_classes
 from dra_driver.allocation.diagnosis.world import is_allocated
+from dra_driver.allocation.explanation.scene import name_of
 from dra_driver.controller.explainer.ours import Ours
 from dra_driver.kube.events import Reference
+
+log = structlog.get_logger(__name__)
 
 Object = Mapping[str, Any]
 
@@ -38,7 +43,11 @@ def subjects(world: World, ours: Ours) -> Iterator[Subject]:
     """Everybody who waits for devices of the driver, Pods first."""
     waiting: dict[str, Subject] = {}  # by the Pod's uid
     for pod in world.pods:
-        found = _pod(world, ours, pod)
+        try:
+            found = _pod(world, ours, pod)
+        except Exception:  # a Pod that nobody thought of must not keep all others without an answer
+            log.exception("not explained", kind="Pod", object=name_of(pod))
+            continue
         if found is not None:
             waiting[str(pod["metadata"].get("uid"))] = found
     yield from waiting.values()

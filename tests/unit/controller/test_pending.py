@@ -84,6 +84,11 @@ class TestWhoWaits:
             one[key] = {**one[key], **more}
         assert names(waiting(pods=[one], claims=[claim("p", owner="p")])) == []
 
+    def test_one_that_nobody_thought_of_does_not_keep_the_others_from_it(self) -> None:
+        odd = pod("odd", containers=[{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "many"}}}])
+        found = waiting(pods=[odd, pod("p")], claims=[claim("p")])
+        assert names(found) == [("Pod", "p"), ("ResourceClaim", "p")]
+
     def test_a_claim_that_has_its_devices_does_not(self) -> None:
         allocation = {"devices": {"results": [{"driver": DRIVER, "pool": "p", "device": "d"}]}}
         found = waiting(pods=[], claims=[claim("c", status={"allocation": allocation})])
