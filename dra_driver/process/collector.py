@@ -8,6 +8,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_SELDOM = 1000  # times that the middle generation is walked over, where Python's default is 10
+
 
 @contextmanager
 def paused() -> Iterator[None]:
@@ -32,5 +34,5 @@ def seldom() -> None:
 
     What is young is still looked at as often, and nearly all circles die young.
     """
-    young, middle, old = gc.get_threshold()
-    gc.set_threshold(young, middle, 100 * old)
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, _SELDOM)

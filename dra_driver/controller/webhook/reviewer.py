@@ -19,7 +19,7 @@ from dra_driver.errors import ApiError, UnavailableError
 from dra_driver.lint import Finding, Surroundings, lint_objects
 from dra_driver.lint.claims import claim_of
 from dra_driver.lint.manifests import Manifest, as_map
-from dra_driver.lint.nodes import of_value
+from dra_driver.lint.nodes import File, Node
 from dra_driver.lint.pods import Pods, pods_of
 from dra_driver.lint.shapes import DUPLICATE_KEY
 from dra_driver.yamlevents import YamlError
@@ -161,8 +161,8 @@ def _sentence(finding: Finding) -> str:
 
 
 def _manifest(obj: Object) -> Manifest:
-    file = of_value(obj, _SUBJECT)
-    return Manifest(file, file.documents[0], 0)
+    """For those who ask for what is in it, and not for places."""
+    return Manifest(File(_SUBJECT, "", [], []), Node(0, 0, 1, 1, "-", obj), 0)
 
 
 def _stub(kind: str, namespace: str, name: str) -> dict[str, Any]:
