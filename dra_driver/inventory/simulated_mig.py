@@ -6,12 +6,11 @@ with nvidia-smi) may cut the same GPUs. A reboot of the machine takes all instan
 lost GPU needs before it is found again. Where the backend has no driver root, the state is kept in memory.
 """
 
-import fcntl
 import json
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +25,10 @@ from dra_driver.inventory.mig_refusals import needs_reset, refused
 from dra_driver.inventory.mig_rules import Place, instance_id, misfit
 from dra_driver.inventory.model import Gpu, Mig, MigDevice
 from dra_driver.inventory.nvml_api import Code, NvmlError
+from dra_driver.inventory.simulated_mig_state import MigState, as_dict, boot_id, from_dict, locked
 
 _FOLDER = "simulated/mig"
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = uuid.UUID("0c6f3a3e-2f1b-5d0a-8f55-7a1c5b0d9e21")  # arbitrary and fixed
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """The MIG state of one GPU; `made` counts the MIG devices so far, since each gets a UUID of its own."""
-
-    enabled: bool
-    instances: tuple[GpuInstance, ...] = ()
-    made: int = 0
 
 
 class SimulatedMig:
@@ -55,7 +45,7 @@ class SimulatedMig:
         self._faults = faults
         self._root = driver_root
         self._files = files
-        self._memory: dict[str, _State] = {}
+        self._memory: dict[str, MigState] = {}
         for gpu in gpus:
             if gpu.mig is not None and self._file(gpu) is not None:
                 self._show(gpu, self._load(gpu, gpu.mig))
@@ -196,35 +186,35 @@ class SimulatedMig:
 
     def _locked(self, gpu: Gpu) -> Any:
         path = self._file(gpu)
-        return nullcontext() if path is None else _lock(path.with_suffix(".lock"))
+        return nullcontext() if path is None else locked(path.with_suffix(".lock"))
 
     def _file(self, gpu: Gpu) -> Path | None:
         return None if self._root is None else self._root / _FOLDER / f"{gpu.uuid}.json"
 
-    def _load(self, gpu: Gpu, mig: Mig) -> _State:
-        initial, path = _State(mig.enabled, instances_of(mig)), self._file(gpu)
+    def _load(self, gpu: Gpu, mig: Mig) -> MigState:
+        initial, path = MigState(mig.enabled, instances_of(mig)), self._file(gpu)
         if path is None:
             return self._memory.get(gpu.uuid, initial)
         try:
             body = json.loads(path.read_bytes())
-            return _from_dict(body) if body["bootID"] == _boot_id() else initial
+            return from_dict(body) if body["bootID"] == boot_id() else initial
         except FileNotFoundError:
             return initial
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UnavailableError(f"{path} does not tell how a simulated GPU is cut: {error!r}") from error
 
-    def _store(self, gpu: Gpu, state: _State) -> None:
+    def _store(self, gpu: Gpu, state: MigState) -> None:
         path = self._file(gpu)
         if path is None:
             self._memory[gpu.uuid] = state
             return
         try:
-            self._files.write_atomic(path, json.dumps(_as_dict(state)).encode(), sync=False)
+            self._files.write_atomic(path, json.dumps(as_dict(state)).encode(), sync=False)
         except OSError as error:
             raise UnavailableError(f"{path} cannot be written: {error.strerror}") from error
         self._show(gpu, state)
 
-    def _show(self, gpu: Gpu, state: _State) -> None:
+    def _show(self, gpu: Gpu, state: MigState) -> None:
         if self._root is not None and gpu.minor is not None:
             show_instances(self._root, gpu.minor, state.instances)
 
@@ -232,7 +222,7 @@ class SimulatedMig:
 class _Change:
     """A GPU's state while it is changed."""
 
-    def __init__(self, mig: Mig, state: _State, fault: MigFault | None) -> None:
+    def __init__(self, mig: Mig, state: MigState, fault: MigFault | None) -> None:
         self.mig, self.state, self.fault = mig, state, fault
 
     def find(self, number: int) -> GpuInstance | None:
@@ -247,57 +237,3 @@ class _Change:
     def drop(self, instance: GpuInstance) -> None:
         rest = tuple(other for other in self.state.instances if other.id != instance.id)
         self.state = replace(self.state, instances=rest)
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """An exclusive lock between threads and processes; what is done under it takes milliseconds."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("ab")
-    except OSError as error:
-        raise UnavailableError(f"the lock {path} cannot be opened: {error.strerror}") from error
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _boot_id() -> str:
-    try:
-        return _BOOT_ID.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""  # not Linux: no reboot is noticed
-
-
-def _as_dict(state: _State) -> dict[str, Any]:
-    return {
-        "bootID": _boot_id(),
-        "enabled": state.enabled,
-        "made": state.made,
-        "instances": [
-            {
-                "id": instance.id,
-                "profile": instance.profile_id,
-                "start": instance.placement,
-                "size": instance.size,
-                "compute": [
-                    {"id": compute.id, "uuid": compute.uuid} for compute in instance.compute_instances
-                ],
-            }
-            for instance in state.instances
-        ],
-    }
-
-
-def _from_dict(body: dict[str, Any]) -> _State:
-    instances = tuple(
-        GpuInstance(
-            item["id"],
-            item["profile"],
-            item["start"],
-            item["size"],
-            tuple(ComputeInstance(compute["id"], compute["uuid"]) for compute in item["compute"]),
-        )
-        for item in body["instances"]
-    )
-    return _State(bool(body["enabled"]), instances, int(body["made"]))
