@@ -78,6 +78,11 @@ class KnownDevice:
     varying: frozenset[Name] = frozenset()
     count: int = 1  # how many devices of a cluster it stands for
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several claims can have it at one time."""
+        return bool(self.values.get(_SHARED, False))
+
     def without(self, name: Name) -> "KnownDevice":
         """The same device, had it not this value."""
         return replace(self, values={key: value for key, value in self.values.items() if key != name})

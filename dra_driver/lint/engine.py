@@ -20,6 +20,7 @@ from dra_driver.lint import (
     names,
     references,
     shapes,
+    shares,
     sharing,
     types,
 )
@@ -53,6 +54,7 @@ _FAMILIES: tuple[Family, ...] = (
     constraints,
     references,
     sharing,
+    shares,
     configuration,
 )  # the order of the documentation
 
