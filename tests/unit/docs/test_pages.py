@@ -262,7 +262,9 @@ def test_every_configuration_of_an_example_is_one_that_the_driver_takes(pages: A
 
 def _entries(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Configuration of a class, a claim or a template."""
-    spec = document.get("spec", {})
+    if document.get("kind") not in {"DeviceClass", "ResourceClaim", "ResourceClaimTemplate"}:
+        return []
+    spec = document["spec"]
     spec = spec.get("spec", spec)
     entries: list[dict[str, Any]] = spec.get("config", []) + spec.get("devices", {}).get("config", [])
     return entries
