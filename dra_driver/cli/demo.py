@@ -6,6 +6,7 @@ everything else is embedded.
 """
 
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -58,6 +59,7 @@ def run(
     def progress(text: str) -> None:
         print(f"[{time.monotonic() - begin:5.1f}s] {text}", flush=True)
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     directory = Path(tempfile.mkdtemp(prefix="dra-"))
     try:
         with Cluster(directory) as cluster:

@@ -176,7 +176,7 @@ def test_it_can_be_kept_and_used_with_kubectl() -> None:
             text=True,
             check=True,
         )
-        demo.send_signal(signal.SIGINT)
+        demo.send_signal(signal.SIGTERM)  # Ctrl-C sends another signal to the same end
         code = demo.wait(timeout=30)
 
     assert re.search(r"node-1 +gpu\.nvidia\.com +node-1/gpu", slices.stdout)
