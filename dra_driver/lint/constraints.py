@@ -21,9 +21,10 @@ CONSTRAINT_DOMAIN = Rule(
 CONSTRAINT_NO_EFFECT = Rule(
     "constraint-no-effect",
     "warning",
-    "A constraint over a single device",
+    "A constraint that keeps nothing out",
     "A constraint compares devices of one claim with each other. Where it is for one request of one device, it compares "
-    "nothing, and the author expected more of it. Pods are not compared with other Pods.",
+    "nothing, and where all devices have the same value, such as a type, it is always met: the author expected more of "
+    "it. Pods are not compared with other Pods.",
 )
 CONSTRAINT_IMPOSSIBLE = Rule(
     "constraint-impossible",
@@ -103,6 +104,12 @@ def _check_constraint(context: Context, claim: Claim, constraint: Constraint) ->
     elif constraint.field == "matchAttribute" and _unique(context, wishes, attribute):
         message = f"{attribute} is different on every device, so no two match"
         yield context.finding(CONSTRAINT_IMPOSSIBLE, claim.manifest, path, message)
+    elif constraint.field == "matchAttribute" and _always_equal(context, wishes, name):
+        message = f"{attribute} is the same on every device that the requests can get"
+        fix = (
+            "match what tells devices apart, such as gpu.nvidia.com/nvlinkClique, or leave the constraint out"
+        )
+        yield context.finding(CONSTRAINT_NO_EFFECT, claim.manifest, path, message, fix=fix)
 
 
 def _no_domain(context: Context, claim: Claim, path: str, attribute: str) -> Finding:
@@ -204,3 +211,14 @@ def _unique(context: Context, wishes: Sequence[Wish], attribute: str) -> bool:
     members = _members(context, wishes)
     types = {str(device.values.get(("attributes", DRIVER_NAME, "type"))) for device in members}
     return bool(types) and all(attribute in _UNIQUE.get(kind, frozenset()) for kind in types)
+
+
+def _always_equal(context: Context, wishes: Sequence[Wish], name: Name) -> bool:
+    """Whether all known models agree; the few devices of given slices may do so by chance."""
+    groups = [context.candidates(wish.device_class) for wish in wishes]
+    if context.has_slices or not all(groups):
+        return False
+    members = _members(context, wishes)
+    if any(name in device.varying or name not in device.values for device in members):
+        return False
+    return len({device.values[name] for device in members}) == 1

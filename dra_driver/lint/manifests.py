@@ -139,7 +139,12 @@ def _objects(node: Node) -> Iterator[Node]:
     items = node.entries.get("items")
     kind = as_text(as_map(node.value).get("kind"))
     if kind.endswith("List") and items is not None and items.items:
-        yield from (item for item in items.items if item.entries)
+        version = as_text(as_map(node.value).get("apiVersion"))
+        implied = {} if kind == "List" else {"apiVersion": version, "kind": kind.removesuffix("List")}
+        for item in items.items:
+            if item.entries:
+                item.value = {**implied, **as_map(item.value)}  # as kubectl reads a ResourceClaimList
+                yield item
     elif node.entries:
         yield node
 

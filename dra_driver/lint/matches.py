@@ -140,6 +140,8 @@ def _alternative(comparison: Comparison, devices: Sequence[KnownDevice]) -> tupl
         for device in devices
         if type(value := device.values.get(comparison.name)) is comparison.type
     }
+    if not values and any(comparison.name in device.values for device in devices):
+        return "", True  # compared with another type than theirs, which has a finding of its own
     if not values:
         return f"none of them has {comparison.read.text}", True
     if comparison.type is not str:

@@ -66,12 +66,22 @@ def explained(selection: Selection) -> set[tuple[int, int]]:
 
 def _check_comparison(context: Context, selection: Selection, node: ast.Call) -> Iterator[Finding]:
     mistake = _mistake(selection, node)
-    if mistake is None:
+    if mistake is None or _reads_attribute_as_capacity(selection, node):
         return
     rule, message, fix = mistake
     place = selection.expression.offset(node.line, node.column)
     spot = context.spot(selection.manifest, selection.text.path, place)
     yield context.finding(rule, selection.manifest, selection.text.path, message, fix=fix, at=spot)
+
+
+def _reads_attribute_as_capacity(selection: Selection, node: ast.Call) -> bool:
+    """Whether what is compared is no quantity but misplaced, which has a finding of its own."""
+    found = (selection.expression.read_of(arg) for arg in node.args)
+    known = catalogue.names(selection.of_class)
+    return any(
+        read is not None and read.family == "capacity" and ("attributes", read.domain, read.name) in known
+        for read in found
+    )
 
 
 def _mistake(selection: Selection, node: ast.Call) -> tuple[Rule, str, str | None] | None:

@@ -70,6 +70,12 @@ def test_a_v1beta1_object_is_judged_as_what_it_is_stored_as(check: Any) -> None:
     assert [] == check(text.replace("-1", "2"))
 
 
+def test_items_of_a_list_of_one_kind_are_of_that_kind(check: Any) -> None:
+    text = "apiVersion: resource.k8s.io/v1\nkind: DeviceClassList\nitems:\n  - metadata: {name: B}\n"
+
+    assert [("invalid-object", 4)] == [(finding.code, finding.line) for finding in check(text)]
+
+
 def test_items_of_a_list_are_linted_one_by_one(check: Any) -> None:
     text = (
         "apiVersion: v1\n"

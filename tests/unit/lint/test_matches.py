@@ -49,6 +49,12 @@ def test_what_depends_on_the_machine_may_always_match(found: Found, expression: 
     assert "never-matches" not in found(expression)
 
 
+def test_a_value_of_another_type_is_not_called_missing(found: Found) -> None:
+    finding = found(f'{GPU}.migCapable == "true"')["never-matches"]
+
+    assert "no known model meets the selector" == finding.message
+
+
 def test_a_product_like_no_known_one_may_be_new(found: Found) -> None:
     finding = found(f'{GPU}.productName == "Quadro RTX 8000"')["never-matches"]
 

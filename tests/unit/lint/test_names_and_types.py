@@ -56,6 +56,12 @@ FINE = [
 ]
 
 
+def test_an_attribute_under_capacity_is_not_taken_for_a_quantity(found: Found) -> None:
+    expression = 'device.capacity["gpu.nvidia.com"].architecture == "Hopper"'
+
+    assert {"attribute-as-capacity"} == found(expression).keys()
+
+
 @pytest.mark.parametrize("expression", MISTAKES)
 def test_a_mistake_has_its_code_and_the_right_form(found: Found, expression: str) -> None:
     code, fix = MISTAKES[expression]

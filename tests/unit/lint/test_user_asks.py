@@ -175,6 +175,12 @@ def test_a_constraint_over_one_device_has_no_effect(check: Any) -> None:
     assert [] == check(claim(TWO_GPUS, constraint=constraint))
 
 
+def test_a_constraint_on_what_all_devices_have_in_common_has_no_effect(check: Any) -> None:
+    constraint = "{requests: [gpu], matchAttribute: gpu.nvidia.com/type}"
+
+    assert ["constraint-no-effect"] == [f.code for f in check(claim(TWO_GPUS, constraint=constraint))]
+
+
 def test_a_constraint_over_devices_of_two_drivers_gets_their_common_attribute(check: Any) -> None:
     (finding,) = check(claim(GPU, NIC, constraint="{matchAttribute: gpu.nvidia.com/numa}"))
 
