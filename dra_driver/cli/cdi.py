@@ -78,9 +78,9 @@ def _is_valid(file: str) -> bool:
 def _show(claim_uid: str, directories: Sequence[Path], driver_name: str, output: str) -> int:
     from dra_driver.cdi import registry
     from dra_driver.cdi.store import SpecStore
-    from dra_driver.cli.output import check, rendered
+    from dra_driver.cli.output import STRUCTURED, format_of, rendered
 
-    check(output)
+    form = format_of(output)
     store = SpecStore(directories[-1], driver_name)
     try:
         path = store.path(claim_uid)
@@ -97,7 +97,7 @@ def _show(claim_uid: str, directories: Sequence[Path], driver_name: str, output:
     found = registry.load(directories)
     names = [f"{body['kind']}={device['name']}" for device in body["devices"]]
     unresolved = [name for name in names if name not in found.devices or found.devices[name].path != path]
-    sys.stdout.write(rendered(body, output) if output != "table" else "\n".join(_table(path, body)) + "\n")
+    sys.stdout.write(rendered(body, form) if form in STRUCTURED else "\n".join(_table(path, body)) + "\n")
     for name in unresolved:
         why = "; ".join(found.problems.get(path, ())) or "another file has it"
         print(f"dra-driver: container runtimes do not find {name}: {why}", file=sys.stderr)

@@ -15,7 +15,8 @@ from dra_driver.allocation.diagnosis.references import near
 from dra_driver.cli import live
 from dra_driver.cli.explain_json import as_dict
 from dra_driver.cli.explain_report import report
-from dra_driver.cli.output import check, rendered
+from dra_driver.cli.output import format_of, rendered
+from dra_driver.cli.table import LAYOUTS
 from dra_driver.cli.workloads import WORKLOADS
 from dra_driver.cli.worlds import Object, Objects, completed, merged, sorted_out, world_of
 from dra_driver.errors import UsageError
@@ -48,14 +49,14 @@ def run(
     with_cluster: bool,
     kubeconfig: Path | None,
     lists: bool,
-    output: str,
+    output: str | None,
 ) -> int:
     """Explain, and print; the exit code."""
     question = _question(kind, name, namespace)
     with collector.paused():
-        check(output)
+        form = format_of(output)
         diagnoses = _diagnoses(question, files, with_cluster, kubeconfig, lists=lists)
-        print(_rendered(diagnoses, output), end="")
+        print(_rendered(diagnoses, form), end="")
     return 0 if all(diagnosis.fine for diagnosis in diagnoses) else 1
 
 
@@ -179,9 +180,9 @@ def _of_workloads(given: Objects) -> Iterator[Object]:
             yield {**template, "metadata": metadata}
 
 
-def _rendered(diagnoses: Sequence[Diagnosis], output: str) -> str:
-    if output == "table":
-        return "\n".join(report(diagnosis) for diagnosis in diagnoses)
+def _rendered(diagnoses: Sequence[Diagnosis], form: str) -> str:
+    if form in LAYOUTS:
+        return "\n".join(report(diagnosis, LAYOUTS[form]) for diagnosis in diagnoses)
     bodies = [as_dict(diagnosis) for diagnosis in diagnoses]
     body = bodies[0] if len(bodies) == 1 else {"items": bodies}
-    return rendered(body, output)
+    return rendered(body, form)

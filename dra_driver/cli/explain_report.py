@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from dra_driver.allocation.diagnosis import ClaimState, Diagnosis
 from dra_driver.allocation.explanation import DeviceReport, Explanation, NodeReport, RequestReport
-from dra_driver.cli.table import table
+from dra_driver.cli.table import Layout
 
 _KINDS = {"pod": "Pod", "claim": "ResourceClaim", "template": "ResourceClaimTemplate"}
 _MAX_GROUPS = 20  # of nodes that say the same
@@ -13,15 +13,15 @@ _MAX_NAMES = 3
 _MAX_EXPRESSION = 100
 
 
-def report(diagnosis: Diagnosis) -> str:
+def report(diagnosis: Diagnosis, layout: Layout) -> str:
     """All that is known, as text that ends in a newline."""
     parts = [f"{_KINDS[diagnosis.kind]} {diagnosis.name} {diagnosis.summary}"]
     if diagnosis.remarks:
         parts.append("\n".join(_remarks(diagnosis)))
     if diagnosis.claims:
-        parts.append(_claims(diagnosis.claims))
+        parts.append(_claims(diagnosis.claims, layout))
     if diagnosis.explanation is not None:
-        parts += _explanation(diagnosis.explanation)
+        parts += _explanation(diagnosis.explanation, layout)
     return "\n\n".join(parts) + "\n"
 
 
@@ -32,7 +32,7 @@ def _remarks(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"    {remark.fix}"
 
 
-def _claims(claims: Sequence[ClaimState]) -> str:
+def _claims(claims: Sequence[ClaimState], layout: Layout) -> str:
     header = ("CLAIM", "STATE", "NODE", "PODS", "REQUEST", "DEVICE", "MODEL", "UUID")
     rows: list[tuple[str, ...]] = []
     for claim in claims:
@@ -41,18 +41,18 @@ def _claims(claims: Sequence[ClaimState]) -> str:
         if not claim.devices:
             rows.append((*place, "", "", "", ""))
     columns = len(header) if any(claim.devices for claim in claims) else 4
-    return table(header[:columns], [row[:columns] for row in rows])
+    return layout(header[:columns], [row[:columns] for row in rows])
 
 
-def _explanation(explanation: Explanation) -> Iterator[str]:
+def _explanation(explanation: Explanation, layout: Layout) -> Iterator[str]:
     if explanation.error:
         yield f"The scheduler says: {explanation.error}"
     if explanation.satisfiable:
         return
     if explanation.selectors:
-        yield _selectors(explanation)
+        yield _selectors(explanation, layout)
     if explanation.nodes:
-        yield _nodes(explanation.nodes)
+        yield _nodes(explanation.nodes, layout)
     if explanation.nearest:
         yield "\n".join(explanation.nearest)
     if explanation.changes:
@@ -61,12 +61,12 @@ def _explanation(explanation: Explanation) -> Iterator[str]:
         yield "No single change would do."
 
 
-def _selectors(explanation: Explanation) -> str:
+def _selectors(explanation: Explanation, layout: Layout) -> str:
     rows = []
     for _, request, count in explanation.selectors:
         kept = f"{count.kept} of {count.of}" + (f", fails on {count.failed}" if count.failed else "")
         rows.append((request, f"{count.owner}, selector {count.index}", kept, _short(count.expression)))
-    return table(("REQUEST", "SELECTOR", "KEEPS", "EXPRESSION"), rows)
+    return layout(("REQUEST", "SELECTOR", "KEEPS", "EXPRESSION"), rows)
 
 
 def _short(expression: str) -> str:
@@ -74,7 +74,7 @@ def _short(expression: str) -> str:
     return line if len(line) <= _MAX_EXPRESSION else f"{line[: _MAX_EXPRESSION - 3]}..."
 
 
-def _nodes(nodes: Sequence[NodeReport]) -> str:
+def _nodes(nodes: Sequence[NodeReport], layout: Layout) -> str:
     rows: list[tuple[str, ...]] = []
     for node in nodes[:_MAX_GROUPS]:
         lines = list(_lines(node)) or [("", "", "")]
@@ -83,7 +83,7 @@ def _nodes(nodes: Sequence[NodeReport]) -> str:
     left = sum(len(node.nodes) for node in nodes[_MAX_GROUPS:])
     if left:
         rows.append((f"{left} more", " ", " ", "-o json has them all"))
-    return table(("NODE", "REQUEST", "DEVICES", "WHY"), rows)
+    return layout(("NODE", "REQUEST", "DEVICES", "WHY"), rows)
 
 
 def _lines(node: NodeReport) -> Iterator[tuple[str, str, str]]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from dra_driver.cli.output import format_of
 from dra_driver.cli.sources import STDIN, read_sources
 from dra_driver.cli.table import table
 from dra_driver.errors import UsageError
@@ -27,8 +28,6 @@ from dra_driver.lint.manifests import manifests
 from dra_driver.lint.nodes import MAX_BYTES, read
 from dra_driver.resource.conversion import VERSIONS, convert, is_convertible
 from dra_driver.yamlevents import YamlError
-
-FORMATS = ("table", "lines", "json", "yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +43,7 @@ class Question:
 
 def run(question: Question, *, output: str | None, fixing: bool, version: str | None) -> int:
     """Lint, fix or convert; the exit code."""
-    if output not in {None, *FORMATS}:
-        raise UsageError(f"there is no output format {output}: expected one of {', '.join(FORMATS)}")
+    form = format_of(output)
     sources = dict(read_sources(question.files, MAX_BYTES))
     if (fixing or version is not None) and not sources:
         raise UsageError("--fix and --convert are for files: name them")
@@ -54,7 +52,7 @@ def run(question: Question, *, output: str | None, fixing: bool, version: str | 
     if fixing and STDIN in sources:
         raise UsageError("--fix changes files, and cannot change standard input")
     findings = _findings(question, sources, fixing=fixing)
-    print(_rendered(findings, output or ("table" if sys.stdout.isatty() else "lines")), end="")
+    print(_rendered(findings, form), end="")
     if any(finding.code == UNREADABLE for finding in findings):
         return 2
     return int(any(finding.severity != "info" for finding in findings))

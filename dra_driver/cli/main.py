@@ -178,7 +178,12 @@ def explain(
     kubeconfig: Annotated[
         Path | None, typer.Option(help="Default: KUBECONFIG, ~/.kube/config, or in cluster.")
     ] = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="table, json or yaml.")] = "table",
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="table, lines, json or yaml. Default: a table on a terminal, else lines."
+        ),
+    ] = None,
     *,
     live: Annotated[
         bool, typer.Option("--live", help="With -f: as if the files were applied to the cluster.")
@@ -227,6 +232,12 @@ def simulate(
             help="Simulated nodes. Default: those of the files, else of a cluster.", metavar="PROFILE=N,..."
         ),
     ] = None,
+    mig: Annotated[
+        str, typer.Option(help="How GPUs of simulated nodes are offered: auto, static, dynamic or off.")
+    ] = "auto",
+    config: Annotated[
+        Path | None, typer.Option(help="The node plugin's configuration file on simulated nodes.")
+    ] = None,
     add_nodes: Annotated[
         list[str] | None, typer.Option(help="What if there were these nodes too.", metavar="PROFILE=N,...")
     ] = None,
@@ -251,7 +262,12 @@ def simulate(
     kubeconfig: Annotated[
         Path | None, typer.Option(help="Default: KUBECONFIG, ~/.kube/config, or in cluster.")
     ] = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="table, json or yaml.")] = "table",
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="table, lines, json or yaml. Default: a table on a terminal, else lines."
+        ),
+    ] = None,
     *,
     live: Annotated[bool, typer.Option("--live", help="Lay files and nodes over the cluster.")] = False,
     list_attributes: Annotated[
@@ -262,11 +278,11 @@ def simulate(
     ] = False,
 ) -> None:
     """Who would get which devices in which order, what stays pending and why, and what is left."""
-    from dra_driver.cli.simulate import WhatIf, run
+    from dra_driver.cli.simulate import Hardware, WhatIf, run
 
     code = run(
         files=file or [],
-        nodes=nodes,
+        hardware=Hardware(nodes, mig, config),
         namespace=namespace,
         with_cluster=live,
         kubeconfig=kubeconfig,

@@ -1,19 +1,24 @@
 """Output formats that commands share."""
 
 import json
+import sys
 from typing import Any
 
 import yaml
 
 from dra_driver.errors import UsageError
 
-FORMATS = ("table", "json", "yaml")
+STRUCTURED = ("json", "yaml")
+FORMATS = ("table", "lines", *STRUCTURED)
 
 
-def check(output: str) -> None:
-    """UsageError for a format that there is not."""
+def format_of(output: str | None) -> str:
+    """The format that is asked for, by itself a table on a terminal and lines elsewhere; UsageError for another."""
+    if output is None:
+        return "table" if sys.stdout.isatty() else "lines"
     if output not in FORMATS:
         raise UsageError(f"there is no output format {output}: expected one of {', '.join(FORMATS)}")
+    return output
 
 
 def rendered(body: Any, output: str) -> str:

@@ -12,16 +12,34 @@ from typing import Any
 from dra_driver.allocation.simulation import DeviceTaint, drained, simulate, tainted, without_claim
 from dra_driver.cli import live, simulated_nodes
 from dra_driver.cli.objects import read_objects
-from dra_driver.cli.output import check, rendered
+from dra_driver.cli.output import format_of, rendered
 from dra_driver.cli.simulate_report import outcome_as_dict, report
+from dra_driver.cli.table import LAYOUTS
 from dra_driver.cli.workloads import WORKLOADS
 from dra_driver.cli.worlds import Objects, completed, merged, sorted_out, world_of
+from dra_driver.config.node import MigMode, NodeConfig, load
 from dra_driver.errors import UsageError
 from dra_driver.process import collector
 
 Object = dict[str, Any]
 
 _MAX_PODS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """Simulated nodes, and how the GPUs of these and of added ones are offered, as the node plugin's flags say it."""
+
+    nodes: str | None = None
+    mig: str = MigMode.AUTO
+    config: Path | None = None
+
+    def node_config(self) -> NodeConfig:
+        """UsageError where a flag or the file is wrong."""
+        if self.mig not in set(MigMode):
+            raise UsageError(f"--mig: {self.mig!r} is none of {', '.join(MigMode)}")
+        mode = MigMode(self.mig)
+        return NodeConfig(mode) if self.config is None else load(self.config, mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,33 +55,38 @@ class WhatIf:
 def run(
     *,
     files: Sequence[str],
-    nodes: str | None,
+    hardware: Hardware,
     namespace: str,
     with_cluster: bool,
     kubeconfig: Path | None,
     what_if: WhatIf,
     seed: int | None,
     lists: bool,
-    output: str,
+    output: str | None,
 ) -> int:
     """Simulate, and print; the exit code."""
-    check(output)
+    form, config = format_of(output), hardware.node_config()
     given = sorted_out(_expanded(read_objects(files, lists=lists)), namespace)
-    hardware = sorted_out(simulated_nodes.nodes(nodes, _names(given)) if nodes else (), namespace)
-    objects = merged(given, hardware)
+    objects = given if hardware.nodes is None else _with_nodes(given, hardware.nodes, config, namespace)
     if with_cluster or not objects.get("ResourceSlice"):
-        if not with_cluster and (nodes or objects.get("Node")):
+        if not with_cluster and (hardware.nodes or objects.get("Node")):
             raise UsageError("the nodes have no devices: there are no ResourceSlices")
         objects = merged(_cluster(kubeconfig), objects)
     else:
         objects, notes = completed(objects)
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
-    objects = _changed(objects, what_if, namespace)
+    objects = _changed(objects, what_if, config, namespace)
     with collector.paused():
         outcome = simulate(world_of(objects, lists=lists), seed=seed)
-    print(report(outcome) if output == "table" else rendered(outcome_as_dict(outcome), output), end="")
+    text = report(outcome, LAYOUTS[form]) if form in LAYOUTS else rendered(outcome_as_dict(outcome), form)
+    print(text, end="")
     return 0 if outcome.complete else 1
+
+
+def _with_nodes(objects: Objects, text: str, config: NodeConfig, namespace: str) -> Objects:
+    new = simulated_nodes.nodes(text, _names(objects), config)
+    return merged(objects, sorted_out(new, namespace))
 
 
 def _names(objects: Objects) -> set[str]:
@@ -95,9 +118,9 @@ def _cluster(kubeconfig: Path | None) -> Objects:
     return {resource.kind: items for resource, items in found.items()}
 
 
-def _changed(objects: Objects, what_if: WhatIf, namespace: str) -> Objects:
+def _changed(objects: Objects, what_if: WhatIf, config: NodeConfig, namespace: str) -> Objects:
     for text in what_if.add_nodes:
-        objects = merged(objects, sorted_out(simulated_nodes.nodes(text, _names(objects)), namespace))
+        objects = _with_nodes(objects, text, config, namespace)
     for name in what_if.without_claims:
         objects = without_claim(objects, name if "/" in name else f"{namespace}/{name}")
     for text in what_if.taints:

@@ -6,28 +6,28 @@ from typing import Any
 from dra_driver.allocation.simulation import Outcome, Step, Usage
 from dra_driver.cli.explain_json import as_dict, claim_as_dict
 from dra_driver.cli.explain_report import report as explanation
-from dra_driver.cli.table import table
+from dra_driver.cli.table import Layout
 from dra_driver.quantity import Quantity
 
 Object = dict[str, Any]
 
 
-def report(outcome: Outcome) -> str:
+def report(outcome: Outcome, layout: Layout) -> str:
     """Who gets what in which order, what waits and why, and what is left."""
-    parts = [_steps(outcome.steps)] if outcome.steps else ["There is nothing to place."]
+    parts = [_steps(outcome.steps, layout)] if outcome.steps else ["There is nothing to place."]
     for waiting in outcome.waiting:
         others = f" ({len(waiting.names) - 1} more ask for the same)" if len(waiting.names) > 1 else ""
-        text = explanation(waiting.diagnosis).rstrip("\n")
+        text = explanation(waiting.diagnosis, layout).rstrip("\n")
         first, _, rest = text.partition("\n")
         parts.append(f"{first}{others}\n{rest}".rstrip("\n"))
     if outcome.usage:
-        parts.append(_usage(outcome.usage))
+        parts.append(_usage(outcome.usage, layout))
     return "\n\n".join(parts) + "\n"
 
 
-def _steps(steps: Sequence[Step]) -> str:
+def _steps(steps: Sequence[Step], layout: Layout) -> str:
     rows = [row for number, step in enumerate(steps, 1) for row in _rows(number, step)]
-    return table(("#", "POD", "NODE", "CLAIM", "REQUEST", "DEVICE", "MODEL"), rows)
+    return layout(("#", "POD", "NODE", "CLAIM", "REQUEST", "DEVICE", "MODEL"), rows)
 
 
 def _rows(number: int, step: Step) -> Iterator[tuple[str, ...]]:
@@ -43,7 +43,7 @@ def _rows(number: int, step: Step) -> Iterator[tuple[str, ...]]:
         yield (*start, claim, device.request, device.device, device.product or device.driver)
 
 
-def _usage(usage: Sequence[Usage]) -> str:
+def _usage(usage: Sequence[Usage], layout: Layout) -> str:
     rows = []
     for one in usage:
         share = f"{100 * one.used / one.devices:.0f}%"
@@ -62,7 +62,7 @@ def _usage(usage: Sequence[Usage]) -> str:
         "SHARED MEMORY LEFT",
     )
     columns = len(header) if any(one.left is not None for one in usage) else len(header) - 1
-    return table(header[:columns], [row[:columns] for row in rows])
+    return layout(header[:columns], [row[:columns] for row in rows])
 
 
 def _bytes(amount: int) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from dra_driver.cli.worlds import node_object
+from dra_driver.config.node import DEFAULT, NodeConfig
 from dra_driver.devices.build import build_devices
 from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.errors import UsageError
@@ -30,8 +31,11 @@ def parse(text: str) -> list[tuple[str, int]]:
     return found
 
 
-def nodes(text: str, taken: Container[str] = ()) -> Iterator[Object]:
-    """Node and ResourceSlice objects for kinds of nodes as `parse` reads them; names are not among those taken."""
+def nodes(text: str, taken: Container[str] = (), config: NodeConfig = DEFAULT) -> Iterator[Object]:
+    """Node and ResourceSlice objects for kinds of nodes as `parse` reads them; names are not among those taken.
+
+    `config` is how their GPUs are offered.
+    """
     used: set[str] = set()
     for name, number in parse(text):
         profile = load_profile(name)
@@ -42,12 +46,12 @@ def nodes(text: str, taken: Container[str] = ()) -> Iterator[Object]:
             while f"{base}-{index}" in taken or f"{base}-{index}" in used:
                 index += 1
             used.add(f"{base}-{index}")
-            yield from _node(profile, f"{base}-{index}")
+            yield from _node(profile, f"{base}-{index}", config)
 
 
-def _node(profile: Profile, name: str) -> Iterator[Object]:
+def _node(profile: Profile, name: str, config: NodeConfig) -> Iterator[Object]:
     yield node_object(name)
-    contents = pack(build_devices(SimulatedBackend(profile, name).scan())).contents
+    contents = pack(build_devices(SimulatedBackend(profile, name).scan(), node=config)).contents
     pool = {"name": f"{name}/gpu", "generation": 1, "resourceSliceCount": len(contents)}
     for index, content in enumerate(contents):
         yield {

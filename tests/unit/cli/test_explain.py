@@ -37,7 +37,7 @@ def test_each_selector_says_how_many_devices_it_kept(commands: Any, make: Any) -
     assert [("class gpu.nvidia.com", 0, 4, 4), ("request gpu", 0, 0, 4), ("request gpu", 1, 4, 4)] == [
         (one["owner"], one["index"], one["kept"], one["of"]) for one in ran.data["selectors"]
     ]
-    assert "request gpu, selector 0           0 of 4" in commands.run("explain", "-f", file).out
+    assert "request gpu, selector 0\t0 of 4" in commands.run("explain", "-f", file).out
 
 
 def test_an_attribute_that_some_devices_lack_comes_with_its_guard(commands: Any, make: Any) -> None:

@@ -1,5 +1,6 @@
 """`dra-driver simulate`: who gets what, what waits, what is left, and what if."""
 
+import re
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ def _codes(outcome: Any) -> set[str]:
 def test_profiles_are_nodes_and_pods_go_where_the_fewest_are(commands: Any, make: Any) -> None:
     file = commands.write(make.template("one"), make.deployment("web", 3, template="one"))
 
-    ran = commands.run("simulate", "-f", file, "--nodes", "dgx-h100=1,l40s=2")
+    ran = commands.run("simulate", "-f", file, "--nodes", "dgx-h100=1,l40s=2", "-o", "table")
 
     assert 0 == ran.code
     rows = [line.split()[:3] for line in ran.out.splitlines()[1:4]]
@@ -47,6 +48,55 @@ def test_profiles_are_nodes_and_pods_go_where_the_fewest_are(commands: Any, make
         ["3", "default/web-2", "l40s-2"],
     ] == rows
     assert "NVIDIA L40S            2      8        2 (25%)  6     3                    50%" in ran.out
+
+
+def test_elsewhere_than_on_a_terminal_rows_are_lines_without_blanks(commands: Any, make: Any) -> None:
+    two = make.request(count=2)
+    file = commands.write(make.template("two", two), make.deployment("web", 1, template="two"))
+
+    rows = [
+        line.split("\t") for line in commands.run("simulate", "-f", file, "--nodes", "l4").out.splitlines()
+    ]
+
+    assert ["1", "default/web-0", "l4-1"] == rows[1][:3] == rows[2][:3]
+    assert rows[1][5] != rows[2][5]
+
+
+def test_simulated_gpus_are_cut_where_that_is_said(commands: Any, make: Any) -> None:
+    profile = make.request(f'{GPU}.profile == "3g.40gb"')
+    profile["exactly"]["deviceClassName"] = "mig.nvidia.com"
+    file = commands.write(make.template("mig", profile), make.deployment("web", 17, template="mig"))
+
+    cut = _simulate(commands, "-f", file, "--nodes", "dgx-h100", "--mig", "dynamic")
+    config = commands.write(
+        {"apiVersion": "config.dra-driver.io/v1alpha1", "kind": "NodeConfig", "gpus": [{"mig": "dynamic"}]}
+    )
+    more = _simulate(
+        commands, "-f", file, "--nodes", "dgx-h100", "--add-nodes", "dgx-h100", "--config", config
+    )
+
+    assert 16 == sum(bool(devices) for devices in _got(cut).values())
+    assert [] == more["waiting"]
+    assert 17 == len(_simulate(commands, "-f", file, "--nodes", "dgx-h100")["waiting"][0]["names"])
+
+
+def test_what_holds_the_place_of_a_partition_is_told(commands: Any, make: Any) -> None:
+    profile = make.request(f'{GPU}.profile == "3g.40gb"')
+    profile["exactly"]["deviceClassName"] = "mig.nvidia.com"
+    cut = (make.template("mig", profile), make.deployment("web", 16, template="mig"))
+    file = commands.write(*cut, make.template("whole"), make.pod("train", template="whole"))
+
+    out = commands.run("simulate", "-f", file, "--nodes", "dgx-h100", "--mig", "dynamic").out
+
+    assert "Pod default/train cannot be scheduled" in out
+    assert re.search(r"memory-slice-\S+ .*taken by .*claim default/web-0-gpu of Pod default/web-0", out)
+
+
+def test_a_mode_that_there_is_not_is_refused(commands: Any) -> None:
+    ran = commands.run("simulate", "--nodes", "l4", "--mig", "often")
+
+    assert (2, "") == (ran.code, ran.out)
+    assert "--mig: 'often' is none of auto, static, dynamic, off" in ran.err
 
 
 def test_what_stays_pending_is_explained_once_for_all_that_ask_for_the_same(commands: Any, make: Any) -> None:

@@ -28,6 +28,6 @@ def test_an_example_prints_what_the_page_shows(
     (tmp_path / [word for word in arguments if word.endswith(".yaml")][-1]).write_text(manifests)
     monkeypatch.chdir(tmp_path)
 
-    code = main(arguments)
+    code = main([*arguments, "-o", "table"])  # as on a terminal
 
     assert (1, output) == (code, capsys.readouterr().out)
