@@ -105,9 +105,8 @@ def _convert(sources: dict[str, bytes], version: str, output: str | None) -> int
             f"there is no version {version} to convert to: expected one of {', '.join(VERSIONS)}"
         )
     objects = [
-        convert(node.value, known) if node.entries and is_convertible(node.value) else node.value
-        for name, data in sources.items()
-        for node in read(data, name).documents
+        convert(manifest.object, known) if is_convertible(manifest.object) else manifest.object
+        for manifest in manifests(read(data, name) for name, data in sources.items())
     ]
     if output == "json":
         print(json.dumps(objects if len(objects) != 1 else objects[0], indent=2))

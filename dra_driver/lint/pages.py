@@ -83,7 +83,7 @@ Comments and layout stay. All else is left to you; running it again changes noth
 ## Convert between API versions
 
 `dra-driver lint --convert v1 old.yaml` prints the objects in that version of `resource.k8s.io`: v1, v1beta2 or v1beta1.
-Nothing is lost but comments.
+Nothing is lost but comments. Items of a List become documents.
 
 ## Limits
 

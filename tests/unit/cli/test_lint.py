@@ -179,6 +179,16 @@ def test_objects_are_printed_in_another_version(file: Path, capsys: pytest.Captu
     assert "v1" == pod["apiVersion"]
 
 
+def test_objects_in_a_list_are_converted(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(GOOD)]}
+
+    code = main(["lint", "--convert", "v1beta1", written(file, yaml.safe_dump(listed))])
+
+    claim = yaml.safe_load(capsys.readouterr().out)
+    assert (0, "resource.k8s.io/v1beta1") == (code, claim["apiVersion"])
+    assert {"name": "gpu", "deviceClassName": "gpu.nvidia.com"} == claim["spec"]["devices"]["requests"][0]
+
+
 def test_control_characters_of_a_file_do_not_reach_the_terminal(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
