@@ -144,6 +144,9 @@ class Loader:
             if library == self.loaded:
                 return library
             try:
+                if library.path.is_absolute():
+                    # A file that hangs does so here: dlopen would keep the interpreter, and let no thread start.
+                    library.path.open("rb").close()
                 opened = self._open_library(str(library.path))
             except OSError as error:  # made for another architecture, or not there
                 if library.path.is_absolute():

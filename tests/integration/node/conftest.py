@@ -359,11 +359,11 @@ def cluster(directory: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def new_node(cluster: Cluster) -> Iterator[Callable[..., Node]]:
-    """Makes nodes of a cluster of the test's own: name, profile, further flags; and the kubelet's `supported_versions`."""
+    """Makes nodes of a cluster of the test's own: name, profile, further flags; and the kubelet's arguments."""
     nodes: list[Node] = []
 
     def make(name: str = "node-a", profile: str = "l40s", *flags: str, **kubelet: Any) -> Node:
-        added = cluster.add_node(name, profile, *_FLAGS, *flags, timing=_QUICK, **kubelet)
+        added = cluster.add_node(name, profile, *_FLAGS, *flags, **{"timing": _QUICK, **kubelet})
         nodes.append(Node(cluster, added))
         return nodes[-1]
 

@@ -1,9 +1,11 @@
 """An API server that does not answer, or refuses, now and then."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from dra_driver.embedded.kubelet import Timing
 from dra_driver.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 
 
@@ -71,6 +73,21 @@ def test_a_claim_that_cannot_be_read_fails_with_the_servers_words_and_then_works
     assert "" == errors[1]
     assert errors[0].startswith("cannot get ResourceClaim default/a: ")
     assert errors[0].endswith(f" ({code})")
+
+
+def test_a_prepare_that_outlives_its_deadline_answers_the_retry(new_node: Callable[..., Any]) -> None:
+    node = new_node(timing=Timing(call=1.0, pod_retry=0.1, pod_retry_cap=0.5))
+    node.published(4)
+    node.cluster.server.faults.delay(
+        3.0, "get", RESOURCE_CLAIMS, times=2
+    )  # the kubelet's own, and the plugin's
+
+    node.run_pod("a")
+
+    node.failed("a", "DeadlineExceeded")
+    node.running("a")
+    assert node.state_of("a") == node.state()
+    assert "level=error" not in node.log()
 
 
 def test_watches_that_expire_are_no_end(node: Any) -> None:

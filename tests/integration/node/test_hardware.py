@@ -1,5 +1,9 @@
 """Hardware that is not there, gets lost, or comes back, under a plugin that runs."""
 
+import fcntl
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +48,35 @@ def test_without_a_driver_an_empty_pool_is_published_and_claims_can_end(node: An
     node.delete_pod("a")
     node.published(0)
     assert [[]] == [s["spec"].get("devices", []) for s in node.slices()]
+
+
+@contextmanager
+def nobody_can_open(file: Path) -> Iterator[None]:
+    """Who opens the file waits until the context ends, or for the 45 seconds that the kernel allows a lease."""
+    with file.open("r+b") as holder:
+        fcntl.fcntl(holder, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        fcntl.fcntl(holder, fcntl.F_SETSIG, signal.SIGURG)  # that somebody waits, which is nothing to us
+        yield
+
+
+def test_while_nvml_hangs_gpus_stay_for_a_moment_and_claims_can_end(node: Any, tmp_path: Path) -> None:
+    node.run_pod("a")
+    node.running("a")
+    node.plugin.stop()
+    library = tmp_path / "usr/lib/wsl/lib/libnvidia-ml.so.1"  # where nobody but NVML looks
+    library.parent.mkdir(parents=True)
+    library.touch()
+
+    with nobody_can_open(library):
+        node.spawn(*node.plugin.command, "--backend=nvml", f"--host-root={tmp_path}")
+
+        node.logged("the hardware has not answered yet; going on without")
+        assert 4 == len(node.devices())
+        node.delete_pod("a")
+        node.logged("NVML has not answered for 10 s")
+        node.published(0)
+        node.ready()
+    node.logged("no NVML library could be loaded")
 
 
 def test_a_driver_that_comes_later_is_noticed(node: Any) -> None:
