@@ -78,7 +78,7 @@ def _state() -> NodeState:
         registered=True,
         hardware_available=True,
         problems=0,
-        devices={(kind, tainted): 0 for kind in ("gpu", "mig") for tainted in (False, True)},
+        devices={(kind, tainted): 0 for kind in ("gpu", "mig", "partition") for tainted in (False, True)},
         claims_held=0,
         quarantined_records=0,
         slices_synced=True,
