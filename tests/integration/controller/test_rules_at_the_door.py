@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dra_driver.controller.config import API_VERSION, KIND
-from dra_driver.kube.resources import DEVICE_CLASSES, NAMESPACES
+from dra_driver.kube.resources import DEVICE_CLASSES, NAMESPACES, RESOURCE_SLICES
 from dra_driver.lint import RULES, lint
 from dra_driver.lint.pages import example
 
@@ -38,7 +38,7 @@ BY_THE_SERVER = {
 # Words that differ, since there is a cluster instead of files.
 IN_A_CLUSTER = {
     "unknown-class": "there is no DeviceClass gpu.nvidia.co; the cluster has gpu.nvidia.com, ",
-    "missing-claim": "there is no ResourceClaimTemplate one-gpu in namespace missing-claim",
+    "missing-claim": "there is no ResourceClaimTemplate one-gpu in namespace bad-missing-claim",
 }
 CODES = [rule.code for rule in RULES if rule.code not in OF_TEXTS]
 
@@ -61,11 +61,34 @@ def apply(make_door: Any, until: Any, tmp_path_factory: pytest.TempPathFactory) 
     door.server.store.create(DEVICE_CLASSES, other)
     until(door.controller("--config", str(directory / "policy.yaml")).ready)
 
-    def run(text: str, namespace: str) -> str:
-        door.server.store.create(NAMESPACES, {"metadata": {"name": namespace}})
+    def kubectl(text: str, namespace: str, *arguments: str) -> str:
         command = [str(KUBECTL), "--kubeconfig", str(door.kubeconfig), "apply", "-n", namespace, "-f", "-"]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [*command, *arguments], input=text, capture_output=True, text=True, timeout=60, check=False
+        )
         return " ".join(done.stderr.split())
+
+    def run(code: str, kind: str) -> str:
+        namespace = f"{kind}-{code}"
+        door.server.store.create(NAMESPACES, {"metadata": {"name": namespace}})
+        slices, text = documents(code, kind)
+        for one in slices:
+            door.server.store.create(RESOURCE_SLICES, one)
+
+        def known(*, slices: bool) -> None:
+            """Whether the webhook has the slices is seen from what it says of the bad example, which depends on them."""
+            said = kubectl(documents(code, "bad")[1], namespace, "--dry-run=server")
+            assert (f"[{code}]" in said) is slices
+
+        try:
+            if slices:
+                until(lambda: known(slices=True))
+            return kubectl(text, namespace)
+        finally:
+            for one in slices:
+                door.server.store.delete(RESOURCE_SLICES, one["metadata"]["name"])
+            if slices:
+                until(lambda: known(slices=False))
 
     yield run
     door.close()
@@ -73,9 +96,9 @@ def apply(make_door: Any, until: Any, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_bad_example_is_refused_or_warned_about_in_the_rules_words(apply: Apply, code: str) -> None:
-    text = example_of(code)
+    text = example_of(code, "bad")
 
-    said = apply(text, code)
+    said = apply(code, "bad")
 
     if code in BY_THE_SERVER:
         assert BY_THE_SERVER[code] in said
@@ -91,12 +114,18 @@ def test_a_bad_example_is_refused_or_warned_about_in_the_rules_words(apply: Appl
 
 @pytest.mark.parametrize("code", [code for code in CODES if code != "admin-namespace"])
 def test_a_good_example_is_taken_without_a_word(apply: Apply, code: str) -> None:
-    assert apply(example_of(code, "good"), f"good-{code}") == ""
+    assert apply(code, "good") == ""
 
 
-def example_of(code: str, kind: str = "bad") -> str:
-    """The example, with what Pods name before the Pods."""
+def documents(code: str, kind: str) -> tuple[list[Any], str]:
+    """The slices of the example, and the rest of it, with what Pods name before the Pods."""
+    found = list(yaml.safe_load_all(example_of(code, kind)))
+    rest = [one for one in reversed(found) if one["kind"] != "ResourceSlice"]
+    return [one for one in found if one["kind"] == "ResourceSlice"], yaml.safe_dump_all(rest)
+
+
+def example_of(code: str, kind: str) -> str:
     rule = next(rule for rule in RULES if rule.code == code)
     text = example(rule, kind)
     assert text is not None
-    return "---\n".join(reversed(text.split("---\n")))
+    return text
