@@ -1,6 +1,7 @@
 """The devices that selectors are tried on: those of the slices that are linted along, else every known model.
 
-A model is a GPU of a packaged profile, whole, and as each MIG device that it can be cut into. What a model says of itself
+A model is a GPU of a packaged profile, whole, and as each MIG device that it can be cut into: one that exists and, of
+GPUs that are cut on demand, one that is made for its claim, which lacks some values. What a model says of itself
 (product, memory, compute capability) is taken at its word; what differs from machine to machine (UUID, PCI address,
 driver version, NVLink clique) is unknown, and reading it makes an answer uncertain, never wrong. Devices of slices are
 taken at their word in everything: the question is then about that cluster.
@@ -14,6 +15,7 @@ from typing import Any
 
 from dra_driver.cel.errors import EvaluationError, LimitError
 from dra_driver.cel.values import DefaultMap
+from dra_driver.config.node import MigMode, NodeConfig
 from dra_driver.devices.build import build_devices
 from dra_driver.devices.model import Device as BuiltDevice
 from dra_driver.devices.names import DRIVER_NAME
@@ -33,6 +35,7 @@ _VARYING = frozenset(
     | {(_STANDARD, name) for name in ("pciBusID", "pcieRoot", "numaNode")}
 )
 
+_ON_DEMAND = NodeConfig(MigMode.DYNAMIC)
 Name = tuple[Family, str, str]
 """Family, domain and name of a value."""
 
@@ -175,7 +178,8 @@ def models() -> tuple[KnownDevice, ...]:
             cuda_driver_version=profile.cuda_driver_version,
             gpus=profile.gpus_on("model"),
         )
-        for device in (*build_devices(inventory), *_mig_devices(inventory)):
+        made = (each for each in build_devices(inventory, node=_ON_DEMAND) if each.target.kind == "partition")
+        for device in (*build_devices(inventory), *_mig_devices(inventory), *made):
             model = _model(device)
             told = tuple(sorted((key, str(value)) for key, value in _told(model)))
             found.setdefault(told, model)
@@ -208,7 +212,11 @@ def _model(device: BuiltDevice) -> KnownDevice:
     label = str(values["attributes", DRIVER_NAME, "productName"])
     profile = values.get(("attributes", DRIVER_NAME, "profile"))
     varying = frozenset(name for name in values if name[0] == "attributes" and name[1:] in _VARYING)
-    return KnownDevice(f"{label}, MIG {profile}" if profile else label, DRIVER_NAME, values, varying)
+    if profile:
+        label += f", MIG {profile}"
+        if ("attributes", DRIVER_NAME, "uuid") not in values:
+            label += " made on demand"
+    return KnownDevice(label, DRIVER_NAME, values, varying)
 
 
 def published(slices: Iterable[Manifest], *, lists: bool = False) -> Iterator[KnownDevice]:

@@ -73,3 +73,16 @@ def test_a_class_that_reads_before_it_asks_for_the_driver_is_told(check: Any) ->
 
     assert ["class-without-driver"] == [finding.code for finding in check(text)]
     assert [] == check(earlier)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        'attributes["gpu.nvidia.com"].uuid != ""',
+        'capacity["gpu.nvidia.com"].memorySlice0.isGreaterThan(quantity("0"))',
+    ],
+)
+def test_what_a_mig_device_lacks_until_it_is_made_needs_a_guard(found: Found, value: str) -> None:
+    finding = found(f"device.{value}", device_class="mig.nvidia.com")["unguarded-attribute"]
+
+    assert "warning" == finding.severity
