@@ -113,7 +113,8 @@ class Engine:
     def unprepare(self, ref: ClaimRef) -> None:
         """Undo whatever was done for the claim; a claim that is unknown is no error.
 
-        Needs neither API server nor hardware, and does not look at configuration.
+        Needs no API server, and does not look at configuration. The hardware is needed only to take back what was
+        changed on it for the claim (a MIG device, a time-slice, a compute mode).
         """
         if not is_claim_uid(ref.uid):
             return  # prepare refuses it, so there is nothing of it

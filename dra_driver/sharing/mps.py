@@ -31,6 +31,7 @@ log = structlog.get_logger(__name__)
 
 KIND, READY_KIND = "mps-daemon", "mps-ready"
 READY_SECONDS = 20.0  # the kubelet gives a call 45
+_RESTART_SECONDS = 10.0  # a Prepare may have to wait for this and for READY_SECONDS
 _MOUNT_OPTIONS = ("rw", "nosuid", "nodev", "rbind", "rprivate")
 
 
@@ -123,7 +124,8 @@ class MpsDaemons:
 
     def is_intact(self, state: State) -> bool:
         try:
-            self._supervisor.wait(state["name"], 0.0)
+            # One that was just started again gets ready; to undo the claim would end what its other Pods run on.
+            self._supervisor.wait(state["name"], _RESTART_SECONDS)
         except HardwareError:
             return False
         return True

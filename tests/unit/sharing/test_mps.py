@@ -162,6 +162,17 @@ def test_a_daemon_that_gets_ready_late_is_waited_for(
     assert sharing.kinds["mps-daemon"].is_intact(daemon_state(records))
 
 
+def test_a_daemon_that_is_being_started_again_is_intact(
+    sharing: Any, records: Any, root: Any, supervise: Any
+) -> None:
+    supervisor = supervise()
+    records.do("a", steps(sharing, Mps(), root.member()))
+    supervisor.stop()
+    supervise()
+
+    assert sharing.kinds["mps-daemon"].is_intact(daemon_state(records))
+
+
 def test_without_a_supervisor_the_claim_waits_and_can_end(sharing: Any, records: Any, root: Any) -> None:
     with pytest.raises(
         UnavailableError, match=r"supervisor of MPS daemons does not answer at .* mps-supervisor"
