@@ -111,7 +111,7 @@ class NodePlugin:
             metadata=MetadataStore(
                 settings.plugin_dir / "device-metadata", settings.driver_name, files=files
             ),
-            partitions=MigDevices(machine.backend.mig, self._hardware.managed, self._hardware.look_and_wait),
+            partitions=MigDevices(machine.backend.mig, self._managed, self._hardware.look_and_wait),
             sharing=NodeSharing(machine.programs, settings.plugin_dir / "mps"),
         )
         self._claim_status = ClaimStatus(settings.driver_name, self._apply_status)
@@ -242,6 +242,11 @@ class NodePlugin:
             field_manager=self._settings.driver_name,
             force=True,
         )
+
+    def _managed(self) -> dict[str, bool]:
+        """The GPUs that are cut on demand; what looks like nobody's may be of a claim whose record is damaged."""
+        may_destroy = not self._records.damaged()
+        return {gpu: unowned and may_destroy for gpu, unowned in self._hardware.managed().items()}
 
     def _held(self) -> tuple[HeldDevice, ...]:
         return self._engine.held()
