@@ -29,6 +29,11 @@ gpus:
     memoryMiB: 81559
     mig: {table: h100-80}
 """
+_DESTROYING = """\
+apiVersion: config.dra-driver.io/v1alpha1
+kind: NodeConfig
+gpus: [{mig: dynamic, destroyUnownedInstances: true}]
+"""
 
 
 class CutNode:
@@ -99,6 +104,33 @@ def test_a_pod_gets_a_mig_device_that_goes_with_it(node: CutNode) -> None:
     node.node.delete_pod("a")
     assert [] == node.cut()
     assert node.node.state_of() == node.node.state()
+
+
+def test_a_mig_device_of_a_damaged_record_is_not_destroyed_as_nobodys(
+    new_node: Callable[..., Any], tmp_path: Path
+) -> None:
+    profile, config = tmp_path / "h100.yaml", tmp_path / "node.yaml"
+    profile.write_text(_PROFILE)
+    config.write_text(_DESTROYING)
+    made = new_node("node-a", str(profile), f"--config={config}")
+    made.until(lambda: len(made.devices()) > 10, "a node with partitions")
+    node = CutNode(made, profile)
+    node.run_pod("a")
+    made.running("a")
+    uuids = node.uuids()
+    made.plugin.stop()
+    (record,) = made.claims_dir.glob("*.json")
+    record.write_bytes(record.read_bytes()[:-20])
+    made.restart()
+    made.ready()
+    node.run_pod("b", "1g.10gb")
+    made.running("b")
+    assert set(uuids) < set(node.uuids())
+    for pod in ("a", "b"):
+        made.delete_pod(pod)
+    made.plugin.stop()
+    made.restart()
+    made.until(lambda: not node.uuids(), "a GPU without what was nobody's")
 
 
 def test_the_claim_is_told_the_uuid_of_its_mig_device(node: CutNode) -> None:
