@@ -129,9 +129,16 @@ class Cluster:
         """The node of the Pod, once it has one."""
         return str(self.until(PODS, pod, lambda pod: pod["spec"].get("nodeName"))["spec"]["nodeName"])
 
-    def refusal(self, pod: str, reason: str = "Unschedulable") -> str:
-        """What the PodScheduled condition says, once it is false for that reason."""
-        found = self.until(PODS, pod, lambda pod: scheduled(pod).get("reason") == reason)
+    def refusal(self, pod: str, reason: str = "Unschedulable", *, saying: str = "") -> str:
+        """What the PodScheduled condition says, once it is false for that reason and has `saying` in it.
+
+        The scheduler may see a Pod before the last of the slices that were made before it.
+        """
+        found = self.until(
+            PODS,
+            pod,
+            lambda pod: scheduled(pod).get("reason") == reason and saying in scheduled(pod)["message"],
+        )
         return str(scheduled(found)["message"])
 
     def devices(self, claim: str) -> list[str]:
