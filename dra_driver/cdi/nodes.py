@@ -1,7 +1,8 @@
 """The device nodes of containers: those of any CUDA program, those of a GPU, those of a MIG device.
 
-Nodes are looked up for each Prepare. A spec made from an earlier look is how Pods started without a GPU on nodes
-whose driver came up late, and a handful of stats cost less than a cache that must know when it is wrong.
+Nodes are looked up anew with each look at the node, of which Prepares at the same moment share one (see `edits`). A spec made
+from an old look is how Pods started without a GPU on nodes whose driver came up late, and a handful of stats cost less
+than a cache that must know when it is wrong.
 A GPU is handed out only if the nodes that any CUDA program opens are there, and are those of the driver that is
 loaded now: after a reload its numbers are others, and a node that was left behind leads nowhere, or to another driver;
 of the nodes that not every program needs, such ones are left out.

@@ -49,6 +49,7 @@ from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.record import PreparedDevice
 from dra_driver.prepare.records import RecordStore, read_boot_id
 from dra_driver.prepare.restore import RestoreReport
+from dra_driver.process import collector
 from dra_driver.process.probes import ProbeServer
 from dra_driver.sharing.sharing import NodeSharing
 from dra_driver.slices.publisher import Publisher
@@ -315,8 +316,7 @@ def _settle_memory() -> None:
     What start-up made stays to the end, and a Prepare leaves hardly any cycles behind; with the defaults the
     collector took a sixth of its time.
     """
-    gc.collect()
-    gc.freeze()
+    collector.settled()
     gc.set_threshold(20_000, 20, 20)
 
 
