@@ -1,6 +1,7 @@
 """A cluster of API server, claim controllers and scheduler, with nodes whose slices are written by the test."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,10 @@ _PATIENCE_SECONDS = 20
 class Cluster:
     """Objects of namespace `team`, made in one line each, and waiting for what becomes of them."""
 
-    def __init__(self, server: ApiServer, client: Client) -> None:
+    def __init__(self, server: ApiServer, client: Client, scheduler: Scheduler) -> None:
         self.server = server
         self.client = client
+        self._scheduler = scheduler
         self._changed = threading.Condition()
         self._copies = {
             resource: Reflector(client, resource, on_event=self._notify)
@@ -68,7 +70,19 @@ class Cluster:
         return obj
 
     def create(self, resource: Resource, body: Object) -> Object:
-        return self.client.create(resource, body)
+        """The object made, once the scheduler has it in its copy: what it says of a later Pod takes it into account."""
+        made = self.client.create(resource, body)
+        metadata = made["metadata"]
+        give_up = time.monotonic() + _PATIENCE_SECONDS
+        for copy in self._scheduler._reflectors:
+            while (
+                copy.name == resource.plural and copy.get(metadata["name"], metadata.get("namespace")) is None
+            ):
+                assert time.monotonic() < give_up, (
+                    f"the scheduler does not see {resource.kind} {metadata['name']}"
+                )
+                time.sleep(0.001)
+        return made
 
     def node(self, name: str, *models: str, **spec: Any) -> None:
         """A node with a GPU of each model."""
@@ -129,16 +143,9 @@ class Cluster:
         """The node of the Pod, once it has one."""
         return str(self.until(PODS, pod, lambda pod: pod["spec"].get("nodeName"))["spec"]["nodeName"])
 
-    def refusal(self, pod: str, reason: str = "Unschedulable", *, saying: str = "") -> str:
-        """What the PodScheduled condition says, once it is false for that reason and has `saying` in it.
-
-        The scheduler may see a Pod before the last of the slices that were made before it.
-        """
-        found = self.until(
-            PODS,
-            pod,
-            lambda pod: scheduled(pod).get("reason") == reason and saying in scheduled(pod)["message"],
-        )
+    def refusal(self, pod: str, reason: str = "Unschedulable") -> str:
+        """What the PodScheduled condition says, once it is false for that reason."""
+        found = self.until(PODS, pod, lambda pod: scheduled(pod).get("reason") == reason)
         return str(scheduled(found)["message"])
 
     def devices(self, claim: str) -> list[str]:
@@ -189,8 +196,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     with ApiServer() as server:
         server.write_kubeconfig(tmp_path / "kubeconfig")
         client = Client.connect(tmp_path / "kubeconfig")
-        cluster = Cluster(server, client)
-        parts = (Controllers(client), Scheduler(client), cluster)
+        scheduler = Scheduler(client)
+        cluster = Cluster(server, client, scheduler)
+        parts = (Controllers(client), scheduler, cluster)
         for part in parts:
             part.start()
         yield cluster

@@ -80,7 +80,7 @@ def test_a_pool_that_is_invalid_is_no_error_on_other_nodes(cluster: Any) -> None
     cluster.claim("c")
     cluster.pod("p", claim="c")
 
-    assert cluster.refusal("p", saying="invalid") == (
+    assert cluster.refusal("p") == (
         "0/2 nodes are available: 1 cannot allocate all claims, 1 invalid resource pools were encountered."
         f" still not schedulable, preemption: 0/2 nodes are available: 2 {NO_VICTIMS}"
     )
