@@ -18,7 +18,7 @@ from dra_driver.config import settings
 from dra_driver.config.shown import shown
 from dra_driver.quantity import Quantity
 
-_MIB = 1 << 20
+_MIB, _MOST = 1 << 20, 1 << 63
 Place = tuple[int | str, ...]  # of a value in the parameters
 
 
@@ -27,18 +27,18 @@ def _limit(value: object) -> Quantity:
     try:
         if isinstance(value, str | int) and not isinstance(value, bool):
             limit = Quantity.parse(str(value))
-            if limit.value >= _MIB:
+            if _MIB <= limit.value < _MOST:
                 return limit
     except ValueError:
         pass
-    raise PydanticCustomError("limit", "a quantity of at least 1Mi, as MPS counts in MiB")
+    raise PydanticCustomError("limit", "a quantity from 1Mi to 8Ei, as MPS counts in MiB")
 
 
 Limit = Annotated[
     Quantity,
     PlainValidator(_limit, json_schema_input_type=Annotated[str | int, Field(examples=["10Gi", 1073741824])]),
 ]
-Device = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]*|(GPU|MIG)-[0-9A-Za-z/-]+)$")]
+Device = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]?|(GPU|MIG)-[0-9A-Za-z/-]+)$")]
 
 
 class _Model(BaseModel):

@@ -58,18 +58,25 @@ def spec_from_dict(body: Mapping[str, Any]) -> DaemonSpec:
 
 
 def daemon_for(setting: Mps, uuids: Sequence[str], path: str) -> DaemonSpec:
-    """The daemon that `setting`, found at `path`, asks for; ConfigError where a limit is for none of its devices."""
+    """The daemon that `setting`, found at `path`, asks for; ConfigError where a limit is for none of its devices, or
+    one of them has two.
+    """
     devices = tuple(sorted(uuids))
-    memory = {} if setting.memory is None else dict.fromkeys(devices, setting.memory.value // _MIB)
+    limits: dict[str, int] = {}
     for key, limit in setting.memory_of.items():
         device = devices[int(key)] if key.isdigit() and int(key) < len(devices) else key
+        where = f"{path}.sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit: {key[:64]!r}"
         if device not in devices:
             raise ConfigError(
-                f"{path}.sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit: {key[:64]!r} is none of the claim's "
-                f"devices; write one of their UUIDs, or an index below {len(devices)}"
+                f"{where} is none of the claim's devices; write one of their UUIDs, or an index below {len(devices)}"
             )
-        memory[device] = limit.value // _MIB
-    return DaemonSpec(devices, setting.threads, memory, setting.multi_user)
+        if device in limits:
+            raise ConfigError(
+                f"{where} is a device that has a limit by index and by UUID; leave one of them out"
+            )
+        limits[device] = limit.value // _MIB
+    memory = {} if setting.memory is None else dict.fromkeys(devices, setting.memory.value // _MIB)
+    return DaemonSpec(devices, setting.threads, memory | limits, setting.multi_user)
 
 
 def client_limits(devices: Sequence[str], consumed: Mapping[str, int]) -> str:

@@ -12,7 +12,7 @@ from dra_driver.sharing.nvidia_smi import NvidiaSmi
 from dra_driver.sharing.programs import DriverPrograms
 from dra_driver.sharing.supervision import Supervisor
 from dra_driver.sharing.time_slicing import TimeSlice, TimeSlices
-from dra_driver.steps import Step, StepKind
+from dra_driver.steps import NOTHING, Step, StepKind
 
 _MULTI_USER_SINCE = (7, 0)  # Volta
 
@@ -34,7 +34,7 @@ class NodeSharing:
         }
 
     def steps(self, groups: Iterable[Group]) -> list[Step]:
-        """The steps for a claim's groups; ClaimError where a device cannot be shared as its group says.
+        """The steps for a claim's groups; ClaimError or ConfigError where a device cannot be shared as its group says.
 
         Waiting comes last, so that daemons start at the same time.
         """
@@ -50,6 +50,7 @@ class NodeSharing:
                     daemon = MpsDaemon(
                         self._smi, self._supervisor, self._programs, setting, group.members, group.path
                     )
+                    daemon.spec(NOTHING)  # a limit for another device is found before anything is changed
                     steps.append(daemon)
                     waits.append(MpsReady(self._supervisor, daemon, self._ready_seconds))
         return steps + waits

@@ -99,7 +99,7 @@ def test_a_mistake_is_told_with_its_path(sharing: Any, path: str, message: str) 
 
 
 PERCENTAGE = "expected a percentage from 0 to 100"
-LIMIT = "expected a quantity of at least 1Mi, as MPS counts in MiB"
+LIMIT = "expected a quantity from 1Mi to 8Ei, as MPS counts in MiB"
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,7 @@ LIMIT = "expected a quantity of at least 1Mi, as MPS counts in MiB"
         ("defaultActiveThreadPercentage", 0.5, "", f"{PERCENTAGE}, not 0.5"),
         ("defaultPinnedDeviceMemoryLimit", "1023Ki", "", f"{LIMIT}, not '1023Ki'"),
         ("defaultPinnedDeviceMemoryLimit", "much", "", f"{LIMIT}, not 'much'"),
+        ("defaultPinnedDeviceMemoryLimit", 1 << 63, "", f"{LIMIT}, not {1 << 63}"),
         ("defaultPinnedDeviceMemoryLimit", True, "", f"{LIMIT}, not True"),
         ("defaultPinnedDeviceMemoryLimit", ["1Gi"], "", f"{LIMIT}, not a list"),
         ("defaultPerDevicePinnedMemoryLimit", ["1Gi"], "", "expected an object, not a list"),
@@ -128,6 +129,12 @@ LIMIT = "expected a quantity of at least 1Mi, as MPS counts in MiB"
             "'gpu-0' is neither the UUID nor the index of a device",
         ),
         ("defaultPerDevicePinnedMemoryLimit", {"0": "0"}, "['0']", f"{LIMIT}, not '0'"),
+        (
+            "defaultPerDevicePinnedMemoryLimit",
+            {"1" * 5000: "1Gi"},  # Python makes no number of so many digits
+            "",
+            f"'{'1' * 63} is neither the UUID nor the index of a device",
+        ),
         ("multiUser", "yes", "", "expected true or false, not 'yes'"),
         ("multiUser", 1, "", "expected true or false, not 1"),
     ],

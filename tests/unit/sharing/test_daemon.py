@@ -41,6 +41,13 @@ def test_a_limit_for_another_device_is_an_error(key: str) -> None:
         daemon_for(Mps(memory_of={key: quantity("1Gi")}), UUIDS, "P")
 
 
+def test_two_limits_for_one_device_are_an_error() -> None:
+    limits = {"1": quantity("1Gi"), "GPU-b": quantity("2Gi")}
+
+    with pytest.raises(ConfigError, match=r"'GPU-b' is a device that has a limit by index and by UUID"):
+        daemon_for(Mps(memory_of=limits), UUIDS, "P")
+
+
 def test_the_control_program_is_told_all_limits() -> None:
     spec = daemon_for(Mps(threads=25, memory=quantity("1Gi")), UUIDS, "P")
 

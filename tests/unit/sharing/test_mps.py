@@ -6,7 +6,7 @@ import pytest
 
 from dra_driver.config.settings import Mps
 from dra_driver.devices.model import Target
-from dra_driver.errors import ClaimError, HardwareError, UnavailableError
+from dra_driver.errors import ClaimError, ConfigError, HardwareError, UnavailableError
 from dra_driver.quantity import Quantity
 from dra_driver.sharing.group import Group, Member
 from dra_driver.steps import Partition, StepResult
@@ -208,6 +208,14 @@ def test_daemons_without_a_record_are_ended_after_a_start(
     sharing.kinds["mps-daemon"].restore(records.others("", "mps-daemon"))
 
     assert [daemon_state(records, "b")["name"]] == left(mps_directory)
+
+
+@pytest.mark.parametrize("uuid", ["GPU-1", ""], ids=["there", "made for the claim"])
+def test_a_limit_for_another_device_is_found_before_anything_is_done(sharing: Any, uuid: str) -> None:
+    member = Member("mig", Target("mig", uuid, "GPU-1", "0000:01:00.0"))
+
+    with pytest.raises(ConfigError, match=r"'MIG-2' is none of the claim's devices"):
+        steps(sharing, Mps(memory_of={"MIG-2": Quantity.parse("1Gi")}), member)
 
 
 def test_several_users_need_volta(sharing: Any, root: Any) -> None:
