@@ -6,19 +6,17 @@ the section `sharing` is converted; all other keys are about how the plugin runs
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dra_driver.config.node_models import MAX_SHARES
+from dra_driver.config.node_models import MAX_SHARES, UUID
 from dra_driver.inventory.document import Value
 
-_GPU = "nvidia.com/gpu"
-_MIG = re.compile(r"nvidia\.com/mig-[a-z0-9.+-]+")
-_IS_SHARED = (
-    "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == '{}'"
-    " && device.allowMultipleAllocations"
-)
+_PREFIX = "nvidia.com/"
+_MIG = r"mig-(?P<size>\d+g\.\d+gb)(\.(?P<more>me|gfx|me\.all)|(?P<less>-me))?"
+_NAME = rf"({_PREFIX})?(gpu|{_MIG})"
+_RENAME = rf"({_PREFIX})?[a-z0-9]([a-z0-9.-]{{0,50}}[a-z0-9])?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +30,26 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """A shared resource of the device plugin."""
+    """A shared resource of the device plugin; names are without nvidia.com/."""
 
-    value: Value
     name: str
     shared_name: str  # under which Pods ask for it
     replicas: int
     mps: bool
+    devices: Value | None
 
     @property
-    def device_type(self) -> str:
-        return "gpu" if self.name == _GPU else "mig"
+    def profile(self) -> str | None:
+        """That of its MIG devices; the device plugin writes a dot for the plus of a profile's name."""
+        match = re.fullmatch(_MIG, self.name)
+        if match is None:
+            return None
+        return match["size"] + (f"+{match['more']}" if match["more"] else match["less"] or "")
+
+    @property
+    def needs_class(self) -> bool:
+        """Whether the class gpu.nvidia.com as it is installed does not give it to Pods that ask for it by name."""
+        return self.mps or self.shared_name != "gpu"
 
 
 def convert(document: Value) -> Conversion:
@@ -51,81 +58,113 @@ def convert(document: Value) -> Conversion:
     resources = list(_resources(document, remarks))
     if not resources:
         document.fail("sharing.timeSlicing.resources or sharing.mps.resources with an entry")
-    entries: list[dict[str, Any]] = []
-    for resource in resources:
-        entries += _entries(resource, remarks)
-    node = {"apiVersion": "config.dra-driver.io/v1alpha1", "kind": "NodeConfig", "gpus": entries}
-    classes = tuple(
-        _class(resource) for resource in resources if resource.mps or resource.shared_name != resource.name
-    )
-    return Conversion(node, classes, tuple(remarks))
+    node = {
+        "apiVersion": "config.dra-driver.io/v1alpha1",
+        "kind": "NodeConfig",
+        "gpus": _entries(resources, remarks),
+    }
+    classes: dict[str, dict[str, Any]] = {}
+    for body in (_class(resource) for resource in resources if resource.needs_class):
+        name = body["metadata"]["name"]
+        if classes.setdefault(name, body) != body:
+            remarks.append(f"class {name}: it is as the first entry for its resource says")
+    return Conversion(node, tuple(classes.values()), tuple(remarks))
 
 
 def _resources(document: Value, remarks: list[str]) -> Iterator[_Resource]:
-    sharing = document.mapping().get("sharing")
-    for strategy in ("timeSlicing", "mps"):
-        section = sharing.mapping().get(strategy) if sharing else None
-        if section is None:
-            continue
-        fields = section.fields(["resources"], ["renameByDefault", "failRequestsGreaterThanOne"])
-        if "failRequestsGreaterThanOne" in fields and fields["failRequestsGreaterThanOne"].boolean():
-            remarks.append(
-                f"{strategy}.failRequestsGreaterThanOne: a Pod that asks for two gets two shares, which may be of one GPU"
-            )
-        renames = "renameByDefault" in fields and fields["renameByDefault"].boolean()
-        for item in fields["resources"].items():
-            keys = item.fields(["name", "replicas"], ["rename", "devices"])
-            name = keys["name"].text("nvidia.com/gpu or nvidia.com/mig-...", rf"{_GPU}|{_MIG.pattern}")
-            shared = keys["rename"].text() if "rename" in keys else f"{name}.shared" if renames else name
-            replicas = keys["replicas"].integer(1, MAX_SHARES, "a number of replicas")
-            yield _Resource(item, name, shared, replicas, strategy == "mps")
-
-
-def _entries(resource: _Resource, remarks: list[str]) -> Iterator[dict[str, Any]]:
-    """Entries for the GPUs of a resource: those of its devices that have an identity, else all."""
-    if resource.device_type == "mig":
-        remarks.append(f"{resource.name}: all MIG devices of a GPU are shared alike, and whole GPUs as well")
-    if resource.mps:
-        remarks.append(
-            f"{resource.name}: each also had an equal part of the memory; the class limits it with "
-            "mpsConfig.defaultPinnedDeviceMemoryLimit"
-        )
-    settings = {"shares": resource.replicas}
-    devices = resource.value.mapping().get("devices")
-    if devices is None or devices.content == "all":
-        yield settings
+    mapping = document.mapping()
+    if "kind" in mapping and mapping["kind"].content == "ConfigMap":
+        document.reject("a ConfigMap is not the configuration itself, give the text that is in its data")
+    sharing = _section(mapping, "sharing")
+    sections = {name: _section(sharing, name) for name in ("mps", "timeSlicing")}
+    if all(sections.values()):
+        remarks.append("timeSlicing: it is left out, as the device plugin does where there is mps")
+    strategy = "mps" if sections["mps"] else "timeSlicing"
+    if not sections[strategy]:
         return
-    for device in devices.items() if isinstance(devices.content, list) else [devices]:
-        text = device.text()
-        if text.startswith("GPU-"):
-            yield {"uuid": text, **settings}
-        else:
+    fields = sharing[strategy].fields(["resources"], ["renameByDefault", "failRequestsGreaterThanOne"])
+    if "failRequestsGreaterThanOne" in fields and fields["failRequestsGreaterThanOne"].boolean():
+        remarks.append(
+            f"{strategy}.failRequestsGreaterThanOne: a Pod that asks for two gets two shares, which may be of one GPU"
+        )
+    renames = "renameByDefault" in fields and fields["renameByDefault"].boolean()
+    for item in fields["resources"].items():
+        keys = item.fields(["name", "replicas"], ["rename", "devices"])
+        name = keys["name"].text("nvidia.com/gpu or nvidia.com/mig-...", _NAME).removeprefix(_PREFIX)
+        shared = f"{name}.shared" if renames else name
+        if "rename" in keys:
+            shared = keys["rename"].text("the name of a resource", _RENAME).removeprefix(_PREFIX)
+        replicas = keys["replicas"].integer(1, MAX_SHARES, "a number of replicas")
+        yield _Resource(name, shared, replicas, strategy == "mps", keys.get("devices"))
+
+
+def _section(parent: Mapping[str, Value], key: str) -> dict[str, Value]:
+    return parent[key].mapping() if key in parent and not parent[key].is_null else {}
+
+
+def _entries(resources: list[_Resource], remarks: list[str]) -> list[dict[str, Any]]:
+    """Entries for the GPUs that are named, then one for all others where a resource is for all."""
+    shares: dict[str | None, int] = {}  # by UUID; None: of all others
+    for resource in resources:
+        name = f"{_PREFIX}{resource.name}"
+        if resource.profile:
+            remarks.append(f"{name}: all MIG devices of a GPU are shared alike, and whole GPUs as well")
+        if resource.mps:
             remarks.append(
-                f"{resource.name}: device {text} is left out, as only a UUID says which one it is; nvidia-smi -L lists them"
+                f"{name}: each also had an equal part of the memory; the class limits it with "
+                "mpsConfig.defaultPinnedDeviceMemoryLimit"
             )
+        for uuid in _uuids(resource, remarks):
+            first = shares.setdefault(uuid, resource.replicas)
+            if first != resource.replicas:
+                remarks.append(
+                    f"{name}: {uuid or 'a GPU'} has the {first} shares of an entry before, not {resource.replicas}"
+                )
+    named = [{"uuid": uuid, "shares": number} for uuid, number in shares.items() if uuid]
+    return named + ([{"shares": shares[None]}] if None in shares else [])
+
+
+def _uuids(resource: _Resource, remarks: list[str]) -> Iterator[str | None]:
+    """The GPUs of a resource, as far as it says which; None: all."""
+    devices = resource.devices
+    if devices is None or devices.content == "all":
+        yield None
+        return
+    for device in devices.content if isinstance(devices.content, list) else [devices]:
+        text = device.text()
+        if not text.startswith("GPU-"):
+            remarks.append(
+                f"{_PREFIX}{resource.name}: devices: {text} is left out, as only the UUID of a GPU says which one it is; "
+                "nvidia-smi -L lists them"
+            )
+            continue
+        yield device.text("the UUID of a GPU", UUID.strip("^$"))
 
 
 def _class(resource: _Resource) -> dict[str, Any]:
-    """A class for Pods that ask for the resource under its new name, or that share it by MPS."""
-    renamed = resource.shared_name != resource.name
-    kind = resource.device_type
-    spec: dict[str, Any] = {"selectors": [{"cel": {"expression": _IS_SHARED.format(kind)}}]}
-    if kind == "gpu" or renamed:
-        spec["extendedResourceName"] = resource.shared_name
+    """A class for Pods that ask for the resource by its name."""
+    kind = "mig" if resource.profile else "gpu"
+    attributes = "device.attributes['gpu.nvidia.com']"
+    conditions = [f"device.driver == 'gpu.nvidia.com' && {attributes}.type == '{kind}'"]
+    conditions += [f"{attributes}.profile == '{resource.profile}'"] if resource.profile else []
+    spec: dict[str, Any] = {
+        "selectors": [{"cel": {"expression": " && ".join([*conditions, "device.allowMultipleAllocations"])}}],
+        "extendedResourceName": f"{_PREFIX}{resource.shared_name}",
+    }
     if resource.mps:
         parameters = {
             "apiVersion": "resource.nvidia.com/v1beta1",
-            "kind": "GpuConfig" if kind == "gpu" else "MigDeviceConfig",
+            "kind": "MigDeviceConfig" if resource.profile else "GpuConfig",
             "sharing": {
                 "strategy": "MPS",
                 "mpsConfig": {"defaultActiveThreadPercentage": max(1, 100 // resource.replicas)},
             },
         }
         spec["config"] = [{"opaque": {"driver": "gpu.nvidia.com", "parameters": parameters}}]
-    name = f"shared.{kind}.nvidia.com" if renamed else f"{kind}.nvidia.com"
+    name = f"{resource.name}.nvidia.com"
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
-        "metadata": {"name": name},
+        "metadata": {"name": name if resource.shared_name == resource.name else f"shared.{name}"},
         "spec": spec,
     }

@@ -14,7 +14,7 @@ from dra_driver.inventory.document import Value
 MAX_SHARES = 1024
 _NUMBER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _PCI_ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([01][0-9A-Fa-f])\.([0-7])", re.ASCII)
-_UUID = r"^GPU-[0-9A-Za-z-]{1,59}$"
+UUID = r"^GPU-[0-9A-Za-z-]{1,59}$"
 _WORDS = ("none", "unlimited", "memory")
 
 
@@ -57,7 +57,7 @@ class _Model(BaseModel):
 class NodeGpus(_Model):
     """Settings for the GPUs that have all that is named of UUID, PCI address and model; for all where none is."""
 
-    uuid: Annotated[str, Field(pattern=_UUID)] | None = Field(None, description="UUID of a GPU.")
+    uuid: Annotated[str, Field(pattern=UUID)] | None = Field(None, description="UUID of a GPU.")
     pci_address: _PciAddress | None = Field(None, description="PCI address of a GPU.")
     model: Annotated[str, Field(min_length=1, max_length=96)] | None = Field(
         None, description="Product name as nvidia-smi shows it, in any case; * stands for any text."
