@@ -9,7 +9,8 @@ each watch at once (measured: 1,460 requests a second), know no bookmarks, and h
 * `adopt` and `forget` put in what our own writes returned. For a minute, older news about these objects, which
   may still be on its way, does not turn the copy back; afterwards the server is always right, since after a
   restore from a backup its versions are lower than what we remember. The answer may also be the late one: where
-  the watch has told of its version or a later one, it is left out, or it would bring back what was deleted since.
+  the copy has the news of its version or a later one, it is left out, or it would bring back what was deleted
+  since. So the copy and the version that it is of change under one lock: whoever adopted an answer finds it there.
 * Lists come in pages, and what is kept is what `transform` makes of an object, so that a large list is never in
   memory as a whole. It has to keep what identifies an object: name, namespace, uid and resourceVersion.
 * Handlers run in the reflector's thread. What they raise is logged, and nothing else happens.
@@ -82,7 +83,7 @@ class Reflector:
         self._transform = transform
         self._objects: dict[_Key, dict[str, Any]] = {}
         self._own: dict[str, _Own] = {}  # by uid
-        self._heard = 0.0  # the version up to which the copy has, or is about to get, all news
+        self._heard = 0.0  # the version up to which the copy has all news
         self._lock = threading.Lock()  # of the three above
         self._stop = threading.Event()
         self._backoff = Backoff()
@@ -150,9 +151,10 @@ class Reflector:
                     heard = True
                     self.error = None
                     version = event.object["metadata"]["resourceVersion"]
-                    with self._lock:
-                        self._heard = _version(event.object)
-                    if event.type != "BOOKMARK":
+                    if event.type == "BOOKMARK":
+                        with self._lock:
+                            self._heard = _version(event.object)
+                    else:
                         self._take(event.type, self._compact(event.object))
             except GoneError:
                 version = None
@@ -175,12 +177,15 @@ class Reflector:
         listed = _version({"metadata": {"resourceVersion": version}})
         with self._lock:
             self._heard = listed
-            gone = [obj for key, obj in self._objects.items() if key not in items]
-        for obj in gone:
-            if not self._is_own(obj, newer_than=listed):
-                self._take("DELETED", obj)
-        for item in items.values():
-            self._take("ADDED", item)
+            gone = [
+                obj
+                for key, obj in self._objects.items()
+                if key not in items and not self._is_own(obj, newer_than=listed)
+            ]
+            listing = [*(("DELETED", obj) for obj in gone), *(("ADDED", item) for item in items.values())]
+            news = [(self._put(kind, obj), obj) for kind, obj in listing]
+        for change, obj in news:
+            self._tell(change, obj)
         self.error = None
         self.synced.set()
         return version
@@ -217,26 +222,35 @@ class Reflector:
         return own is not None and own.version > newer_than and own.until > time.monotonic()
 
     def _take(self, kind: str, obj: dict[str, Any]) -> None:
-        """Bring an event, or a listed object, into the copy, and tell the handler if that changed it."""
-        key = _key(obj)
+        """Bring an event into the copy, and tell the handler if that changed it."""
         with self._lock:
-            known = self._objects.get(key)
-            if kind == "DELETED":
-                if known is None or _uid(known) != _uid(obj):
-                    return
-                del self._objects[key]
-            else:
-                if self._is_own(obj, newer_than=_version(obj)) or _same_version(known, obj):
-                    return
-                kind = "ADDED" if known is None else "MODIFIED"
-                self._objects[key] = obj
-                if self._transform is not None and known is not None and _same_content(known, obj):
-                    return
-        if self._on_event is not None:
-            try:
-                self._on_event(kind, obj)
-            except Exception:  # a handler's mistake must not end what others follow
-                log.exception("handler failed", resource=self._resource.plural, object="/".join(key))
+            self._heard = _version(obj)
+            change = self._put(kind, obj)
+        self._tell(change, obj)
+
+    def _put(self, kind: str, obj: dict[str, Any]) -> str | None:
+        """Bring an event, or a listed object, into the copy, under the lock; what changed by it, or None."""
+        key = _key(obj)
+        known = self._objects.get(key)
+        if kind == "DELETED":
+            if known is None or _uid(known) != _uid(obj):
+                return None
+            del self._objects[key]
+            return kind
+        if self._is_own(obj, newer_than=_version(obj)) or _same_version(known, obj):
+            return None
+        self._objects[key] = obj
+        if known is None:
+            return "ADDED"
+        return None if self._transform is not None and _same_content(known, obj) else "MODIFIED"
+
+    def _tell(self, change: str | None, obj: dict[str, Any]) -> None:
+        if change is None or self._on_event is None:
+            return
+        try:
+            self._on_event(change, obj)
+        except Exception:  # a handler's mistake must not end what others follow
+            log.exception("handler failed", resource=self._resource.plural, object="/".join(_key(obj)))
 
 
 def _key(obj: Mapping[str, Any]) -> _Key:

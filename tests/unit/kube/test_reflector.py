@@ -219,6 +219,42 @@ class TestOwnWrites:
         reflector._take("MODIFIED", pod("a", 9))
         seen.wait_for(("MODIFIED", "a"))
 
+    def test_an_answer_that_comes_while_its_news_is_taken_in_is_there_at_once(self, serve: Serve) -> None:
+        begun, go_on = threading.Event(), threading.Event()
+
+        def slowly(obj: dict[str, Any]) -> dict[str, Any]:
+            if obj == pod("a", 6) and not begun.is_set():
+                begun.set()
+                go_on.wait(60)
+            return obj
+
+        _, client = serve(listing(5), Stream([event("ADDED", pod("a", 6))], hold=True))
+        reflector = Reflector(client, PODS, transform=slowly)
+        reflector.start()
+        assert begun.wait(60)
+        reflector.adopt(pod("a", 6))
+        found = reflector.get("a", "ns")
+        go_on.set()
+        reflector.stop()
+        assert found == reflector.get("a", "ns") == pod("a", 6)
+
+    def test_an_answer_that_comes_while_a_list_is_told_of_is_there_at_once(
+        self, serve: Serve, follow: Follow
+    ) -> None:
+        begun, go_on = threading.Event(), threading.Event()
+
+        def slowly(_kind: str, _obj: dict[str, Any]) -> None:
+            begun.set()
+            go_on.wait(60)
+
+        _, client = serve(listing(5, pod("a", 3), pod("b", 4)), HOLD)
+        reflector = follow(client, slowly)
+        assert begun.wait(60)
+        reflector.adopt(pod("b", 4))
+        found = reflector.get("b", "ns")
+        go_on.set()
+        assert found == pod("b", 4)
+
     def test_a_forgotten_object_does_not_come_back(self, serve: Serve, follow: Follow) -> None:
         server, client = serve(listing(5, pod("a", 1)), HOLD)
         reflector = follow(client)
