@@ -12,9 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
+from dra_driver.cli.sources import STDIN, content
 from dra_driver.errors import ClaimError, UnavailableError, UsageError
 
 FINE, FINDINGS = 0, 1
+_MAX_BYTES = 16 << 20  # far more than any spec
 
 app = typer.Typer(help="Check and show CDI specs.", rich_markup_mode=None, no_args_is_help=True)
 
@@ -22,9 +24,9 @@ app = typer.Typer(help="Check and show CDI specs.", rich_markup_mode=None, no_ar
 @app.command()
 def validate(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Spec files; - is standard input.")],
-) -> None:
+) -> int:
     """Say whether a container runtime would take these CDI specs, and if not, every reason."""
-    raise typer.Exit(FINDINGS if [file for file in files if not _is_valid(file)] else FINE)
+    return FINDINGS if [file for file in files if not _is_valid(file)] else FINE
 
 
 @app.command()
@@ -40,10 +42,10 @@ def show(
     ] = None,
     driver_name: Annotated[str, typer.Option(help="The driver that prepared it.")] = "gpu.nvidia.com",
     output: Annotated[str, typer.Option("--output", "-o", help="table, json or yaml.")] = "table",
-) -> None:
+) -> int:
     """Show what a container of a prepared claim gets, on the node where it was prepared."""
     directories = cdi_dir or [Path("/etc/cdi"), Path("/var/run/cdi")]
-    raise typer.Exit(_show(claim_uid, directories, driver_name, output))
+    return _show(claim_uid, directories, driver_name, output)
 
 
 def _is_valid(file: str) -> bool:
@@ -51,19 +53,15 @@ def _is_valid(file: str) -> bool:
     from dra_driver.cdi.validate import validate as problems_of
 
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        body = registry.parse(content(file, _MAX_BYTES).decode())
     except UnicodeDecodeError:
         print(f"{file}: is no text")
         return False
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
-    try:
-        body = registry.parse(text)
     except ValueError as error:
         problems = [f"is neither JSON nor YAML: {error}"]
     else:
         problems = [str(problem) for problem in problems_of(body)]
-    if file != "-" and not registry.is_spec_name(file):
+    if file != STDIN and not registry.is_spec_name(file):
         problems.append("its name ends neither in .json nor in .yaml, so that runtimes pass it over")
     for problem in problems:
         print(f"{file}: {problem}")
@@ -97,7 +95,9 @@ def _show(claim_uid: str, directories: Sequence[Path], driver_name: str, output:
     found = registry.load(directories)
     names = [f"{body['kind']}={device['name']}" for device in body["devices"]]
     unresolved = [name for name in names if name not in found.devices or found.devices[name].path != path]
-    sys.stdout.write(rendered(body, form) if form in STRUCTURED else "\n".join(_table(path, body)) + "\n")
+    sys.stdout.write(
+        rendered(body, output=form) if form in STRUCTURED else "\n".join(_table(path, body)) + "\n"
+    )
     for name in unresolved:
         why = "; ".join(found.problems.get(path, ())) or "another file has it"
         print(f"dra-driver: container runtimes do not find {name}: {why}", file=sys.stderr)

@@ -15,7 +15,7 @@ from dra_driver.allocation.diagnosis.references import near
 from dra_driver.cli import live
 from dra_driver.cli.explain_json import as_dict
 from dra_driver.cli.explain_report import report
-from dra_driver.cli.output import format_of, rendered
+from dra_driver.cli.output import format_of, printable, rendered
 from dra_driver.cli.table import LAYOUTS
 from dra_driver.cli.workloads import WORKLOADS
 from dra_driver.cli.worlds import Object, Objects, completed, merged, sorted_out, world_of
@@ -182,7 +182,7 @@ def _of_workloads(given: Objects) -> Iterator[Object]:
 
 def _rendered(diagnoses: Sequence[Diagnosis], form: str) -> str:
     if form in LAYOUTS:
-        return "\n".join(report(diagnosis, LAYOUTS[form]) for diagnosis in diagnoses)
+        return printable("\n".join(report(diagnosis, LAYOUTS[form]) for diagnosis in diagnoses))
     bodies = [as_dict(diagnosis) for diagnosis in diagnoses]
     body = bodies[0] if len(bodies) == 1 else {"items": bodies}
-    return rendered(body, form)
+    return rendered(body, output=form)

@@ -7,7 +7,6 @@ Exit codes: 0 nothing, or only information; 1 errors or warnings; 2 a file canno
 cluster cannot be reached.
 """
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from dra_driver.cli.output import format_of
+from dra_driver.cli.output import STRUCTURED, format_of, printable, rendered
 from dra_driver.cli.sources import STDIN, read_sources
 from dra_driver.cli.table import table
 from dra_driver.errors import UsageError
@@ -108,34 +105,21 @@ def _convert(sources: dict[str, bytes], version: str, output: str | None) -> int
         convert(manifest.object, known) if is_convertible(manifest.object) else manifest.object
         for manifest in manifests(read(data, name) for name, data in sources.items())
     ]
-    if output == "json":
-        print(json.dumps(objects if len(objects) != 1 else objects[0], indent=2))
-    else:
-        print(yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110), end="")
+    print(rendered(*objects, output=output if output == "json" else "yaml"), end="")
     return 0
 
 
-class _Dumper(yaml.SafeDumper):
-    """Writes out what aliases stood for: other tools read it as well."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the method of the library
-        return True
-
-
 def _rendered(findings: Sequence[Finding], output: str) -> str:
-    if output in {"json", "yaml"}:
+    if output in STRUCTURED:
         counts = Counter(finding.severity for finding in findings)
         body = {
             "findings": [finding.as_dict() for finding in findings],
             "counts": {severity: counts[severity] for severity in SEVERITIES},
         }
-        if output == "json":
-            return json.dumps(body, indent=2) + "\n"
-        return str(yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110))
+        return rendered(body, output=output)
     if not findings:
         return "" if output == "lines" else "nothing found\n"
-    text = "".join(map(_line, findings)) if output == "lines" else _table(findings)
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    return printable("".join(map(_line, findings)) if output == "lines" else _table(findings))
 
 
 def _line(finding: Finding) -> str:

@@ -1,20 +1,25 @@
 """The commands, and how they end.
 
-Exit codes: 0 fine, 1 findings or not satisfiable, 2 bad input or usage, 3 cluster or hardware not reachable.
+Exit codes: 0 fine, 1 findings or not satisfiable, 2 bad input or usage, 3 cluster or hardware not reachable; as of any
+program 130 after Ctrl-C, 141 where whoever read the output has gone, such as `head`.
 """
 
+import errno
+import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dra_driver import __version__
 from dra_driver.cli import cdi
-from dra_driver.errors import ApiError, DriverError, UnavailableError, UsageError, one_line
+from dra_driver.cli.output import printable
+from dra_driver.errors import ApiError, DriverError, UnavailableError, one_line
 
-FINE, FINDINGS, USAGE, UNREACHABLE = 0, 1, 2, 3
+USAGE, UNREACHABLE, INTERRUPTED, UNREAD = 2, 3, 130, 141
 
 # typer's rich help costs half a second at each start.
 app = typer.Typer(
@@ -26,6 +31,25 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(cdi.app, name="cdi")
+
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FORMAT",
+        help="table, lines, json or yaml. Default: a table on a terminal, else lines.",
+    ),
+]
+Kubeconfig = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Default: KUBECONFIG, ~/.kube/config, or in cluster.")
+]
+Lists = Annotated[
+    bool,
+    typer.Option(
+        "--list-attributes", help="Attributes may be lists of values, as in clusters with that gate."
+    ),
+]
 
 
 @app.command()
@@ -40,12 +64,18 @@ def demo(
         ),
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option("--nodes", min=1, max=64, help="How many nodes. Default: one per profile.")
+        int | None,
+        typer.Option(
+            "--nodes", metavar="NUMBER", min=1, max=64, help="How many nodes. Default: one per profile."
+        ),
     ] = None,
     file: Annotated[
         list[Path] | None,
         typer.Option(
-            "--file", "-f", help="Apply this file or directory instead of the examples; repeatable."
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="Apply this file or directory instead of the examples; repeatable.",
         ),
     ] = None,
     scenario: Annotated[
@@ -60,13 +90,14 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave it running, with a kubeconfig for kubectl.")
     ] = False,
-) -> None:
-    """GPUs discovered, published, selected, allocated and prepared, on an embedded cluster without a GPU."""
+) -> int:
+    """Show all of it, on an embedded cluster without a GPU.
+
+    GPUs are discovered, published, selected, allocated and prepared.
+    """
     from dra_driver.cli.demo import run
 
-    raise typer.Exit(
-        run(profiles=profile or [], nodes=nodes or 0, files=file or [], keep=keep, scenario=scenario)
-    )
+    return run(profiles=profile or [], nodes=nodes or 0, files=file or [], keep=keep, scenario=scenario)
 
 
 @app.command()
@@ -74,39 +105,14 @@ def convert(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="The device plugin's configuration; - is standard input.")
     ],
-) -> None:
-    """A configuration of NVIDIA's device plugin for sharing GPUs, as node configuration and classes of this driver."""
+) -> int:
+    """Turn a device plugin's configuration into this driver's.
+
+    Of NVIDIA's device plugin, for sharing GPUs: as node configuration and classes.
+    """
     from dra_driver.cli.convert import run
 
-    raise typer.Exit(run(file))
-
-
-@app.command(
-    name="kubelet-plugin", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
-)
-def kubelet_plugin(context: typer.Context) -> None:
-    """Run the node plugin; see `dra-driver kubelet-plugin --help` for its flags."""
-    from dra_driver.node.main import main as run_node_plugin
-
-    raise typer.Exit(run_node_plugin(context.args))
-
-
-@app.command(
-    name="mps-supervisor", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
-)
-def mps_supervisor(context: typer.Context) -> None:
-    """Run the MPS daemons of a node; see `dra-driver mps-supervisor --help` for its flags."""
-    from dra_driver.node.mps_supervisor import main as run_supervisor
-
-    raise typer.Exit(run_supervisor(context.args))
-
-
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def controller(context: typer.Context) -> None:
-    """Run the controller; see `dra-driver controller --help` for its flags."""
-    from dra_driver.controller.main import main as run_controller
-
-    raise typer.Exit(run_controller(context.args))
+    return run(file)
 
 
 @app.command()
@@ -118,20 +124,15 @@ def lint(
         ),
     ] = None,
     file: Annotated[
-        list[str] | None, typer.Option("--file", "-f", help="The same as an argument; repeatable.")
+        list[str] | None,
+        typer.Option("--file", "-f", metavar="FILE", help="The same as an argument; repeatable."),
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", help="table, lines, json or yaml. Default: a table on a terminal, else lines."
-        ),
-    ] = None,
+    output: Output = None,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Whose objects are judged in a cluster.")
+        str,
+        typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Whose objects are judged in a cluster."),
     ] = "default",
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Default: KUBECONFIG, ~/.kube/config, or in cluster.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
     convert: Annotated[
         str | None,
         typer.Option(help="Print the objects in this version of resource.k8s.io instead.", metavar="VERSION"),
@@ -144,14 +145,12 @@ def lint(
     all_namespaces: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="Without files: the objects of all namespaces.")
     ] = False,
-    list_attributes: Annotated[
-        bool,
-        typer.Option(
-            "--list-attributes", help="Attributes may be lists of values, as in clusters with that gate."
-        ),
-    ] = False,
-) -> None:
-    """Find what is wrong with claims, templates, classes, slices and Pods before they are applied."""
+    list_attributes: Lists = False,
+) -> int:
+    """Find mistakes in manifests before they are applied.
+
+    In claims, templates, classes, slices and Pods, of files or of a cluster.
+    """
     from dra_driver.cli.lint import Question, run
 
     question = Question(
@@ -161,7 +160,7 @@ def lint(
         kubeconfig=kubeconfig,
         lists=list_attributes,
     )
-    raise typer.Exit(run(question, output=output, fixing=fix, version=convert))
+    return run(question, output=output, fixing=fix, version=convert)
 
 
 @app.command()
@@ -172,33 +171,28 @@ def explain(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     file: Annotated[
         list[str] | None,
-        typer.Option("--file", "-f", help="Read this file or directory, not a cluster; repeatable."),
-    ] = None,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is.")] = "default",
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Default: KUBECONFIG, ~/.kube/config, or in cluster.")
-    ] = None,
-    output: Annotated[
-        str | None,
         typer.Option(
-            "--output", "-o", help="table, lines, json or yaml. Default: a table on a terminal, else lines."
+            "--file", "-f", metavar="FILE", help="Read this file or directory, not a cluster; repeatable."
         ),
     ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Where it is.")
+    ] = "default",
+    kubeconfig: Kubeconfig = None,
+    output: Output = None,
     *,
     live: Annotated[
         bool, typer.Option("--live", help="With -f: as if the files were applied to the cluster.")
     ] = False,
-    list_attributes: Annotated[
-        bool,
-        typer.Option(
-            "--list-attributes", help="Attributes may be lists of values, as in clusters with that gate."
-        ),
-    ] = False,
-) -> None:
-    """Why a claim or Pod has no devices: per node, request and device, and what would change that."""
+    list_attributes: Lists = False,
+) -> int:
+    """Say why a claim or Pod has no devices.
+
+    Per node, request and device, and what would change that.
+    """
     from dra_driver.cli.explain import run
 
-    code = run(
+    return run(
         kind,
         name,
         namespace=namespace,
@@ -208,7 +202,6 @@ def explain(
         lists=list_attributes,
         output=output,
     )
-    raise typer.Exit(code)
 
 
 @app.command()
@@ -224,7 +217,9 @@ def profiles() -> None:
 def simulate(
     file: Annotated[
         list[str] | None,
-        typer.Option("--file", "-f", help="Read this file or directory, in this order; repeatable."),
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="Read this file or directory, in this order; repeatable."
+        ),
     ] = None,
     nodes: Annotated[
         str | None,
@@ -233,10 +228,14 @@ def simulate(
         ),
     ] = None,
     mig: Annotated[
-        str, typer.Option(help="How GPUs of simulated nodes are offered: auto, static, dynamic or off.")
+        str,
+        typer.Option(
+            metavar="MODE", help="How GPUs of simulated nodes are offered: auto, static, dynamic or off."
+        ),
     ] = "auto",
     config: Annotated[
-        Path | None, typer.Option(help="The node plugin's configuration file on simulated nodes.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The node plugin's configuration file on simulated nodes."),
     ] = None,
     add_nodes: Annotated[
         list[str] | None, typer.Option(help="What if there were these nodes too.", metavar="PROFILE=N,...")
@@ -255,32 +254,25 @@ def simulate(
         list[str] | None,
         typer.Option(help="What if this claim and its Pods were gone.", metavar="[NAMESPACE/]NAME"),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Leave the order of equals to chance, this one.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Leave the order of equals to chance, this one.")
+    ] = None,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Of objects that name none.")
+        str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Of objects that name none.")
     ] = "default",
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Default: KUBECONFIG, ~/.kube/config, or in cluster.")
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", help="table, lines, json or yaml. Default: a table on a terminal, else lines."
-        ),
-    ] = None,
+    kubeconfig: Kubeconfig = None,
+    output: Output = None,
     *,
     live: Annotated[bool, typer.Option("--live", help="Lay files and nodes over the cluster.")] = False,
-    list_attributes: Annotated[
-        bool,
-        typer.Option(
-            "--list-attributes", help="Attributes may be lists of values, as in clusters with that gate."
-        ),
-    ] = False,
-) -> None:
-    """Who would get which devices in which order, what stays pending and why, and what is left."""
+    list_attributes: Lists = False,
+) -> int:
+    """Say who would get which devices, and what waits.
+
+    In which order, why what stays pending does, and what is left.
+    """
     from dra_driver.cli.simulate import Hardware, WhatIf, run
 
-    code = run(
+    return run(
         files=file or [],
         hardware=Hardware(nodes, mig, config),
         namespace=namespace,
@@ -291,7 +283,13 @@ def simulate(
         lists=list_attributes,
         output=output,
     )
-    raise typer.Exit(code)
+
+
+@app.command("kubelet-plugin", help="Run the node plugin.")
+@app.command("mps-supervisor", help="Run the MPS daemons of a node.")
+@app.command("controller", help="Run the controller.")
+def _process() -> None:
+    """Here for the list of commands: `dra_driver.__main__` starts these before any of this is loaded."""
 
 
 @app.command()
@@ -302,27 +300,56 @@ def version() -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run a command; its exit code."""
+    _open_streams()
     try:
         code = app(args=list(arguments), prog_name="dra-driver", standalone_mode=False)
-    except typer.Exit as exit_:
-        return int(exit_.exit_code)
-    except typer.Abort:
-        return FINDINGS
-    except UsageError as error:
-        return _failed(error, USAGE)
+        sys.stdout.flush()  # while a full disk can still be told
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (BrokenPipeError, SystemExit):  # SystemExit is what click makes of the other
+        _drop_output()
+        return UNREAD
     except (UnavailableError, ApiError) as error:
-        return _failed(error, UNREACHABLE)
+        return _failed(one_line(error), UNREACHABLE)
     except DriverError as error:
-        return _failed(error, USAGE)
+        return _failed(one_line(error), USAGE)
+    except OSError as error:
+        if error.errno != errno.ENOSPC and error.filename is None:
+            raise
+        _drop_output()
+        return _failed(f"{error.filename or 'cannot write'}: {error.strerror}", UNREACHABLE)
     except Exception as error:
         # click's own usage errors; anything else is a fault of ours and keeps its traceback.
         if not hasattr(error, "format_message"):
             raise
-        return _failed(error, USAGE)
-    return int(code or FINE)
+        return _misused(error)
+    return int(code or 0)
 
 
-def _failed(error: Exception, code: int) -> int:
-    text = error.format_message() if hasattr(error, "format_message") else one_line(error)
-    print(f"dra-driver: {text}", file=sys.stderr)
+def _open_streams() -> None:
+    """Output is UTF-8 whatever the locale, as kubectl's is, and goes nowhere where the shell has closed it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - until the process ends
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """What could not be written is not tried once more when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+
+
+def _misused(error: Any) -> int:
+    """What click says of wrong arguments, and where to read on; of a command without its subcommand, the help."""
+    text = error.format_message()
+    if "\n" in text:
+        print(text, file=sys.stderr)
+        return USAGE
+    command = error.ctx.command_path if error.ctx else "dra-driver"
+    return _failed(f"{text.rstrip('.')}; {command} --help says what there is", USAGE)
+
+
+def _failed(text: str, code: int) -> int:
+    print(printable(f"dra-driver: {text}"), file=sys.stderr)
     return code

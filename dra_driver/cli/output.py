@@ -21,12 +21,17 @@ def format_of(output: str | None) -> str:
     return output
 
 
-def rendered(body: Any, output: str) -> str:
-    """Data as JSON or YAML, with a newline at its end."""
+def rendered(*bodies: Any, output: str) -> str:
+    """Data as JSON or YAML, with a newline at its end; of several YAML makes documents, and JSON a list."""
     if output == "json":
-        return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
-    text: str = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+        return json.dumps(bodies[0] if len(bodies) == 1 else bodies, indent=2, ensure_ascii=False) + "\n"
+    text: str = yaml.dump_all(bodies, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
     return text
+
+
+def printable(text: str) -> str:
+    """Text for people: what a terminal would obey rather than show is written as an escape."""
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 class _Dumper(yaml.SafeDumper):

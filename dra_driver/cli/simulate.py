@@ -12,7 +12,7 @@ from typing import Any
 from dra_driver.allocation.simulation import DeviceTaint, drained, simulate, tainted, without_claim
 from dra_driver.cli import live, simulated_nodes
 from dra_driver.cli.objects import read_objects
-from dra_driver.cli.output import format_of, rendered
+from dra_driver.cli.output import format_of, printable, rendered
 from dra_driver.cli.simulate_report import outcome_as_dict, report
 from dra_driver.cli.table import LAYOUTS
 from dra_driver.cli.workloads import WORKLOADS
@@ -79,8 +79,10 @@ def run(
     objects = _changed(objects, what_if, config, namespace)
     with collector.paused():
         outcome = simulate(world_of(objects, lists=lists), seed=seed)
-    text = report(outcome, LAYOUTS[form]) if form in LAYOUTS else rendered(outcome_as_dict(outcome), form)
-    print(text, end="")
+    if form in LAYOUTS:
+        print(printable(report(outcome, LAYOUTS[form])), end="")
+    else:
+        print(rendered(outcome_as_dict(outcome), output=form), end="")
     return 0 if outcome.complete else 1
 
 

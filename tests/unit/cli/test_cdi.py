@@ -91,7 +91,7 @@ def test_a_file_that_is_not_there_is_bad_usage(commands: Any, tmp_path: Path) ->
 
     assert (ran.code, ran.err) == (
         2,
-        f"dra-driver: {tmp_path}/none.json cannot be read: No such file or directory\n",
+        f"dra-driver: {tmp_path}/none.json does not exist\n",
     )
 
 
