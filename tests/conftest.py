@@ -1,4 +1,4 @@
-"""What all tests share: which of them may be skipped, and a Python that is told so."""
+"""What all tests share: which of them may be skipped, a Python that is told so, and examples that are the same each time."""
 
 import os
 import shutil
@@ -6,8 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from scripts import runtimes
+
+# On a machine that does something else as well an example may take any time, and a change is judged by its own merits,
+# not by examples that nobody had before it: `--hypothesis-profile=default` looks for new ones.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ _RESOURCES = {
         RESOURCE_SLICES,
     )
 }
-_PATIENCE_SECONDS = 20
+_PATIENCE_SECONDS = 90
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,17 @@ class Cluster:
     """Two nodes of simulated GPUs, this driver's classes, and a namespace `team`."""
 
     def __init__(
-        self, client: Client, kubeconfig: Path, pods: Reflector, capsys: pytest.CaptureFixture[str]
+        self,
+        client: Client,
+        kubeconfig: Path,
+        pods: Reflector,
+        scheduler: Scheduler,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         self.client = client
         self.kubeconfig = kubeconfig
         self._pods = pods
+        self._scheduler = scheduler
         self.changed = threading.Condition()
         self._capsys = capsys
         self.create({"kind": "Namespace", "metadata": {"name": "team"}})
@@ -73,10 +80,17 @@ class Cluster:
             self.create(obj)
 
     def create(self, obj: Object) -> Object:
+        """The object made, once the scheduler has it in its copy: what it decides on a later Pod takes it into account."""
         resource = _RESOURCES[obj["kind"]]
         namespace = "team" if resource.namespaced else None
         body = {**obj, "apiVersion": resource.api_version}
-        return self.client.create(resource, body, namespace=namespace)
+        made = self.client.create(resource, body, namespace=namespace)
+        give_up = time.monotonic() + _PATIENCE_SECONDS
+        for copy in self._scheduler._reflectors:
+            while copy.name == resource.plural and copy.get(made["metadata"]["name"], namespace) is None:
+                assert time.monotonic() < give_up, f"the scheduler does not see {obj['kind']}"
+                time.sleep(0.001)
+        return made
 
     def spec(self, expression: str = "true", **exactly: Any) -> Object:
         selectors = [{"cel": {"expression": expression}}]
@@ -136,10 +150,11 @@ def cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Clus
                 one()
 
         pods = Reflector(client, PODS, on_event=on_event)
-        parts = (Controllers(client), Scheduler(client), pods)
+        scheduler = Scheduler(client)
+        parts = (Controllers(client), scheduler, pods)
         for part in parts:
             part.start()
-        cluster = Cluster(client, kubeconfig, pods, capsys)
+        cluster = Cluster(client, kubeconfig, pods, scheduler, capsys)
 
         def changed() -> None:
             with cluster.changed:

@@ -27,7 +27,7 @@ from dra_driver.kube.resources import (
 
 Object = dict[str, Any]
 DRIVER = "gpu.nvidia.com"
-_PATIENCE_SECONDS = 20
+_PATIENCE_SECONDS = 90
 
 
 class Cluster:

@@ -79,7 +79,9 @@ def test_a_shared_claim_takes_its_second_pod_to_the_same_node(cluster: Any) -> N
         cluster.pod(name, claim="c")
 
     assert [cluster.bound(name) for name in ("p1", "p2")] == ["n1", "n1"]
-    claim = cluster.until(RESOURCE_CLAIMS, "c", lambda claim: len(claim["status"]["reservedFor"]) == 2)
+    claim = cluster.until(
+        RESOURCE_CLAIMS, "c", lambda claim: len(claim["status"].get("reservedFor", ())) == 2
+    )
     assert {consumer["name"] for consumer in claim["status"]["reservedFor"]} == {"p1", "p2"}
 
 
