@@ -22,6 +22,7 @@ Reading a file loads pydantic (20 MiB); a node without one does without.
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
@@ -56,7 +57,7 @@ class GpuSettings:
 class GpuEntry:
     """An entry of the file; None where it does not say."""
 
-    uuid: str | None = None
+    uuid: str | None = None  # as `Gpu.uuid`
     pci_address: str | None = None  # as `Gpu.pci_address`
     model: str | None = None  # in lower case, with * for any text
     mig: MigMode | None = None
@@ -72,7 +73,7 @@ class GpuEntry:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text) is not None
+    return fnmatchcase(text, re.sub(r"[\[?]", r"[\g<0>]", pattern))  # the star alone has a meaning
 
 
 @dataclass(frozen=True, slots=True)

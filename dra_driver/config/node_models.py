@@ -78,7 +78,7 @@ class NodeGpus(_Model):
 
     def entry(self) -> GpuEntry:
         return GpuEntry(
-            uuid=self.uuid,
+            uuid=None if self.uuid is None else f"GPU-{self.uuid[4:].lower()}",
             pci_address=self.pci_address,
             model=None if self.model is None else self.model.lower(),
             mig=None if self.mig is None else MigMode(self.mig),

@@ -180,5 +180,5 @@ def test_the_command_prints_yaml_and_remarks_apart(
 
 
 def test_the_command_needs_a_file() -> None:
-    with pytest.raises(UsageError, match="there is no such file"):
+    with pytest.raises(UsageError, match="does not exist"):
         run("/no/such/file")

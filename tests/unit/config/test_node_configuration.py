@@ -40,6 +40,7 @@ def test_a_file_without_entries_leaves_the_mode_to_the_flag(tmp_path: Path) -> N
     "match",
     [
         f"uuid: {GPU.uuid}",
+        f"uuid: GPU-{GPU.uuid[4:].upper()}",
         f"pciAddress: {GPU.pci_address}",
         f'pciAddress: "0000{GPU.pci_address.upper()}"',
         f"model: {GPU.name}",
@@ -53,7 +54,15 @@ def test_gpus_are_named_by_uuid_pci_address_and_model(tmp_path: Path, match: str
 
 
 @pytest.mark.parametrize(
-    "match", ["uuid: GPU-1", "pciAddress: 0000:ff:00.0", "model: H100", f"uuid: {GPU.uuid}\n  model: L4"]
+    "match",
+    [
+        "uuid: GPU-1",
+        "pciAddress: 0000:ff:00.0",
+        "model: H100",
+        "model: NVIDIA ?100*",
+        f"model: '{'*' * 95}x'",  # as a plain regular expression it would be tried for years
+        f"uuid: {GPU.uuid}\n  model: L4",
+    ],
 )
 def test_an_entry_for_other_gpus_does_nothing(tmp_path: Path, match: str) -> None:
     assert GpuSettings() == config(tmp_path, f"gpus:\n- mig: dynamic\n  {match}\n").of(GPU)
