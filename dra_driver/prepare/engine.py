@@ -12,7 +12,8 @@ may have been allocated other devices since, under the same UID.
 
 Where the node has to be changed (see `dra_driver.steps`), a record of the intent comes first, with the state "started":
 whatever it says was made is taken back by the retry, by Unprepare, or by the next start. Unprepare marks it so before it
-undoes anything, so that a kill half-way is no prepared claim.
+undoes anything, so that a kill half-way is no prepared claim; on a full disk it does without, and the kubelet, which
+has no answer yet, comes again.
 
 Locks: calls for one claim are serial. Nothing else is held while network, disk or hardware answers; the
 indexes of records and conflicts have locks of their own, for a few instructions each.
@@ -284,7 +285,7 @@ class Engine:
         record = self._records.get(claim_uid)
         if record is not None and record.steps and record.state is not State.STARTED:
             record = replace(record, state=State.STARTED)
-            self._records.write(record)
+            self._records.write_if_possible(record)
         self._specs.remove(claim_uid)
         self._metadata.remove(claim_uid, record)
         if record is not None:

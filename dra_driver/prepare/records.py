@@ -123,6 +123,15 @@ class RecordStore:
         with self._mutex:
             self._records[record.ref.uid] = self._interned(record)
 
+    def write_if_possible(self, record: Record) -> None:
+        """Keep the record of a claim that ends: in memory at least, for a full disk must not stop its Pod from ending."""
+        try:
+            self.write(record)
+        except UnavailableError as error:
+            log.warning("what was taken back is not recorded", claim_uid=record.ref.uid, err=str(error))
+            with self._mutex:
+                self._records[record.ref.uid] = self._interned(record)
+
     def remove(self, claim_uid: str) -> None:
         """Forget the claim, and what was set aside of it; no error where it is unknown."""
         path = self._path(claim_uid)

@@ -56,7 +56,7 @@ class StepRunner:
             with self._hold(last.locks):
                 kind.undo(last.state, self._others(record, last.kind))
                 record = replace(record, steps=tuple(rest))
-                self._records.write(record)
+                self._records.write_if_possible(record)  # else it is undone once more after a crash
         return record
 
     def result(self, record: Record) -> StepResult:

@@ -1,8 +1,11 @@
 """MIG devices that are made when their claim is prepared: what containers get, what is left after any failure."""
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -483,6 +486,51 @@ def test_killed_anywhere_in_unprepare_the_next_start_goes_on(node: Node, survive
     node.start()
     untouched = (survive, after) == (0, False)
     assert (node.instances(), node.mode()) == (([(14, 2, 1)], True) if untouched else ([], False))
+    node.engine.unprepare(ref)
+    assert (node.instances(), node.mode(), node.files()) == ([], False, [])
+
+
+class FullDisk(KillingFiles):
+    """No record can be written any more after the first `room`; and dies as its parent."""
+
+    room = 1000
+
+    def write_atomic(self, path: AnyPath, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+        if Path(path).parent.name == "claims":
+            self.room -= 1
+            if self.room < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        super().write_atomic(path, data, mode=mode, sync=sync)
+
+
+@pytest.mark.parametrize("room", range(len([step for step in STEPS if step in {"record", "intent"}])))
+def test_a_disk_that_gets_full_amid_a_prepare_leaves_nothing(node: Node, room: int) -> None:
+    files = FullDisk(1000, after=False)
+    files.room = room
+    node.start(files)
+    ref = node.claim("a", node.name("2g.20gb", 2))
+
+    with pytest.raises(UnavailableError, match=r"cannot be recorded in .*: No space left on device"):
+        node.engine.prepare(ref)
+
+    assert (node.instances(), node.mode(), node.files()) == ([], False, [])
+    node.start()
+    node.engine.prepare(ref)
+
+
+@pytest.mark.parametrize("survive", [*range(len(UNDO) - 2), 1000])
+def test_a_full_disk_keeps_no_claim_whatever_kills_the_plugin(node: Node, survive: int) -> None:
+    """Else a Pod whose own files fill the disk could never end."""
+    ref = node.claim("a", node.name("2g.20gb", 2))
+    node.engine.prepare(ref)
+    files = FullDisk(survive, after=True)
+    files.room = 0
+    node.start(files)
+    with suppress(Killed):
+        node.engine.unprepare(ref)
+        assert files.survive > 0
+
+    node.start()
     node.engine.unprepare(ref)
     assert (node.instances(), node.mode(), node.files()) == ([], False, [])
 
