@@ -16,9 +16,11 @@ from dra_driver.steps import OtherStep
 log = structlog.get_logger(__name__)
 
 
-def modes_before(smi: NvidiaSmi, gpus: Iterable[str], others: Sequence[OtherStep]) -> dict[str, str]:
-    """What the modes of `gpus` were before any claim changed them, by UUID."""
-    known = {gpu: mode for other in others for gpu, mode in other.state["modes"].items()}
+def modes_before(
+    smi: NvidiaSmi, gpus: Iterable[str], others: Sequence[OtherStep], left: Mapping[str, str]
+) -> dict[str, str]:
+    """What the modes of `gpus` were before any claim changed them, by UUID; `left` is known of one without a record."""
+    known = {**left, **{gpu: mode for other in others for gpu, mode in other.state["modes"].items()}}
     return {gpu: known.get(gpu) or smi.compute_mode(gpu) for gpu in gpus}
 
 

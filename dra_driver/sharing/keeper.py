@@ -6,11 +6,13 @@ find the new one when their container is restarted. The thread has to live as lo
 with the thread that started it.
 """
 
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +80,7 @@ class Keeper:
                 process.wait(_QUIT_SECONDS)
             except (DriverError, subprocess.TimeoutExpired) as error:
                 log.warning("MPS daemon killed", daemon=self.spec.name, err=one_line(error))
-                process.send_signal(signal.SIGKILL)
+                _kill(process)
         self._thread.join()
 
     def _keep(self) -> None:
@@ -108,16 +110,17 @@ class Keeper:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                start_new_session=True,
             )
         with self._state:
             self._process = process
         try:
             ready = self._get_ready(process)
             if not ready:
-                process.kill()
+                _kill(process)
             code = process.wait()
         finally:
-            process.kill()
+            _kill(process)
             process.wait()
             with self._state:
                 self._process = None
@@ -197,6 +200,12 @@ class Keeper:
             except OSError:
                 continue
         return " | ".join(line.strip()[:200] for line in lines[-_LAST_LINES:])
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a daemon, and the servers that it has started: a GPU in use by one of them has no place for the next."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def make_directory(directory: DaemonDirectory, around: Surroundings) -> None:

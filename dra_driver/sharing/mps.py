@@ -60,13 +60,16 @@ class MpsDaemon:
         spec = self.spec(done)
         consumed = {uuids[m.name]: m.memory for m in self.members if m.memory is not None}
         gpus = [member.target.uuid for member in self.members if member.is_gpu]
-        before = modes_before(self.smi, gpus, others)
+        left = self.supervisor.left(
+            spec.name
+        )  # by a claim whose record was lost, if others do not know of it
+        before = modes_before(self.smi, gpus, others, left.modes if left else {})
         limits = client_limits(spec.devices, consumed)
         save({"name": spec.name, "modes": before, "devices": uuids, "limits": limits})
         set_modes(self.smi, before, EXCLUSIVE_MODE)
-        if not any(other.state["name"] == spec.name for other in others):
-            self.supervisor.stop(spec.name)  # of a claim whose record was lost, with other limits perhaps
-        self.supervisor.start(spec, self.programs.root, simulated=self.programs.simulated)
+        if left and left.spec != spec and not any(other.state["name"] == spec.name for other in others):
+            self.supervisor.stop(spec.name)
+        self.supervisor.start(spec, before, self.programs.root, simulated=self.programs.simulated)
 
     def uuids(self, done: StepResult) -> dict[str, str]:
         """The UUID of each member; that of a MIG device that was just made comes from `done`."""
@@ -131,11 +134,16 @@ class MpsDaemons:
         return True
 
     def restore(self, recorded: Sequence[OtherStep]) -> None:
-        """End the daemons that no record knows."""
+        """End the daemons that no record knows, and give their GPUs the modes back."""
         known = {other.state["name"] for other in recorded}
+        in_use = {gpu for other in recorded for gpu in other.state["modes"]}
         try:
             for name in self._supervisor.names() - known:
                 log.warning("MPS daemon without a record is ended", daemon=name)
+                left = self._supervisor.left(name)
                 self._supervisor.stop(name)
+                for gpu, before in (left.modes if left else {}).items():
+                    if gpu not in in_use:
+                        restore_mode(self._smi, gpu, before, EXCLUSIVE_MODE)
         except (HardwareError, UnavailableError) as error:
             log.info("MPS daemons not looked at", err=str(error))

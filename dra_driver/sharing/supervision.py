@@ -18,6 +18,7 @@ The supervisor sees the node's files as the plugin does. Every request is idempo
 
 import json
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from typing import Any
 import structlog
 
 from dra_driver.errors import HardwareError, UnavailableError
-from dra_driver.sharing.daemon import DaemonSpec
+from dra_driver.sharing.daemon import DaemonSpec, spec_from_dict
 
 log = structlog.get_logger(__name__)
 
@@ -58,6 +59,14 @@ class DaemonDirectory:
         return self.path / "shm"
 
 
+@dataclass(frozen=True, slots=True)
+class StartedDaemon:
+    """What was started, by its file."""
+
+    spec: DaemonSpec
+    modes: Mapping[str, str]  # the compute modes that its GPUs had before, by UUID
+
+
 class Supervisor:
     """The plugin's side. HardwareError: a daemon does not run. UnavailableError: nobody answers."""
 
@@ -68,10 +77,26 @@ class Supervisor:
     def of(self, name: str) -> DaemonDirectory:
         return DaemonDirectory(self._directory / name)
 
-    def start(self, spec: DaemonSpec, driver_root: Path, *, simulated: bool) -> None:
-        """Have a daemon run from now on; it may not be ready yet. The driver root is where we see it."""
+    def start(
+        self, spec: DaemonSpec, modes: Mapping[str, str], driver_root: Path, *, simulated: bool
+    ) -> None:
+        """Have a daemon run from now on; it may not be ready yet. The driver root is where we see it.
+
+        `modes` are kept for whoever finds the daemon without a record, see `left`.
+        """
         root = {"driverRoot": str(driver_root), "simulated": simulated}
-        self._ask({"do": "start", "spec": spec.as_dict(), **root})
+        self._ask({"do": "start", "spec": spec.as_dict(), "modes": dict(modes), **root})
+
+    def left(self, name: str) -> StartedDaemon | None:
+        """What is to run under a name; None where nothing is, or where its file does not say."""
+        try:
+            body = json.loads(self.of(name).spec.read_bytes())
+            return StartedDaemon(spec_from_dict(body["spec"]), dict(body.get("modes", {})))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("file of an MPS daemon is not understood", daemon=name, err=repr(error))
+            return None
 
     def wait(self, name: str, seconds: float) -> None:
         """Until the daemon answers; HardwareError with its last lines where it does not in time."""

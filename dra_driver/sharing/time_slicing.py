@@ -41,7 +41,7 @@ class TimeSlice:
         return self.gpus
 
     def do(self, save: Save, others: Sequence[OtherStep], done: StepResult) -> None:  # noqa: ARG002 - of the protocol
-        before = modes_before(self.smi, self.gpus, others)
+        before = modes_before(self.smi, self.gpus, others, {})
         save({"interval": self.interval.value, "modes": before})
         set_modes(self.smi, before, DEFAULT_MODE)
         for gpu in self.gpus:

@@ -1,4 +1,4 @@
-"""GPUs of every kind on one node, in a storm of Pods, with a plugin that is killed again and again."""
+"""GPUs of every kind on one node, in a storm of Pods, with a plugin and a supervisor that are killed again and again."""
 
 import random
 import signal
@@ -66,7 +66,7 @@ def _create(node: Any, number: int) -> None:
     node.create_pod(f"pod-{number}")
 
 
-def test_a_plugin_killed_amid_pods_of_every_kind_leaks_no_device_daemon_or_setting(
+def test_processes_killed_amid_pods_of_every_kind_leak_no_device_daemon_or_setting(
     new_node: Callable[..., Any], tmp_path: Path
 ) -> None:
     profile, config = tmp_path / "mixed.yaml", tmp_path / "node.yaml"
@@ -92,8 +92,9 @@ def test_a_plugin_killed_amid_pods_of_every_kind_leaks_no_device_daemon_or_setti
         waiting.remove(name)
         node.cluster.client.delete(PODS, name, namespace="default")
         if len(waiting) in kills:
-            node.plugin.stop(signal.SIGKILL)
-            node.restart()
+            for process in random.sample((node.plugin, supervisor), random.choice((1, 2))):
+                process.stop(signal.SIGKILL)
+                process.start()
 
     node.empty()
     node.ready()

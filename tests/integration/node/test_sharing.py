@@ -60,6 +60,34 @@ def test_a_plugin_that_is_killed_leaves_the_daemon_of_a_running_pod_alone(superv
     assert {"Default"} == settings(node)
 
 
+def test_a_daemon_of_a_damaged_record_serves_its_pod_and_is_ended_by_the_start_after_it(
+    supervised: Any,
+) -> None:
+    node, _ = supervised
+    run_pod(node, "a", config("MPS"))
+    node.running("a")
+    before = daemons(node)
+    node.plugin.stop()
+    (record,) = node.claims_dir.glob("*.json")
+    record.write_bytes(record.read_bytes()[:-20])
+
+    node.restart()
+    node.ready()
+    node.node.restart_kubelet()
+    node.running("a")
+    node.until(record.exists, "a new record")
+
+    assert before == daemons(node)
+    node.plugin.stop()
+    record.write_bytes(record.read_bytes()[:-20])
+    node.restart()
+    node.delete_pod("a")
+    node.plugin.stop()
+    node.restart()
+    node.ready()
+    assert ([], {"Default"}) == (directories(node), settings(node))
+
+
 def test_a_supervisor_that_is_killed_starts_the_daemon_again(supervised: Any) -> None:
     node, supervisor = supervised
     run_pod(node, "a", config("MPS"))

@@ -8,6 +8,7 @@ from dra_driver.config.settings import Mps
 from dra_driver.devices.model import Target
 from dra_driver.errors import ClaimError, ConfigError, HardwareError, UnavailableError
 from dra_driver.quantity import Quantity
+from dra_driver.sharing.daemon import DaemonSpec
 from dra_driver.sharing.group import Group, Member
 from dra_driver.steps import Partition, StepResult
 
@@ -208,6 +209,38 @@ def test_daemons_without_a_record_are_ended_after_a_start(
     sharing.kinds["mps-daemon"].restore(records.others("", "mps-daemon"))
 
     assert [daemon_state(records, "b")["name"]] == left(mps_directory)
+    assert ("Default", "Exclusive_Process") == (root.state("compute-mode", 0), root.state("compute-mode", 1))
+
+
+@pytest.mark.parametrize(("setting", "runs_on"), [(Mps(), True), (Mps(threads=5), False)])
+def test_a_claim_goes_on_with_the_daemon_of_one_whose_record_was_lost(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any, setting: Mps, runs_on: bool
+) -> None:
+    """The other claim's containers may still run, and what the mode was before both is not forgotten."""
+    supervise()
+    records.do("a", steps(sharing, Mps(), root.member()))
+    (pid,) = mps_directory.glob("*/pipe/*.pid")
+    before = pid.read_text()
+    del records.states["a"]
+
+    records.do("b", steps(sharing, setting, root.member()))
+
+    assert runs_on == (pid.read_text() == before)
+    records.undo("b")
+    assert ([], "Default") == (left(mps_directory), root.state("compute-mode"))
+
+
+def test_a_daemon_whose_file_was_damaged_is_started_anew(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    supervise()
+    directory = mps_directory / DaemonSpec((root.uuids[0],)).name
+    directory.mkdir()
+    (directory / "daemon.json").write_text("[]")
+
+    records.do("a", steps(sharing, Mps(), root.member()))
+
+    assert sharing.kinds["mps-daemon"].is_intact(daemon_state(records))
 
 
 @pytest.mark.parametrize("uuid", ["GPU-1", ""], ids=["there", "made for the claim"])

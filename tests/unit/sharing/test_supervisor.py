@@ -86,7 +86,7 @@ def test_a_killed_supervisor_takes_its_daemons_along_and_starts_them_again(
 ) -> None:
     supervisor = Supervisor(mps_directory)
     with process(mps_directory) as running:
-        supervisor.start(SPEC, root.path, simulated=True)
+        supervisor.start(SPEC, {}, root.path, simulated=True)
         supervisor.wait(SPEC.name, 10)
         pid = pid_of(mps_directory)
         running.send_signal(signal.SIGKILL)
@@ -123,7 +123,7 @@ def test_a_damaged_file_costs_its_daemon_alone(supervise: Any, mps_directory: Pa
     (mps_directory / "broken" / "daemon.json").write_text('{"spec": 7}')
 
     supervise()
-    Supervisor(mps_directory).start(SPEC, root.path, simulated=True)
+    Supervisor(mps_directory).start(SPEC, {}, root.path, simulated=True)
 
     assert {SPEC.name} == Supervisor(mps_directory).names()
     assert not (mps_directory / "broken").exists()
@@ -147,13 +147,13 @@ def test_a_directory_that_cannot_be_made_is_told(supervise: Any, mps_directory: 
     (mps_directory / SPEC.name).write_text("in the way")
 
     with pytest.raises(HardwareError, match=r"the directory .* of an MPS daemon cannot be made on the node"):
-        Supervisor(mps_directory).start(SPEC, root.path, simulated=True)
+        Supervisor(mps_directory).start(SPEC, {}, root.path, simulated=True)
 
 
 def test_a_daemon_that_ends_is_started_again(supervise: Any, mps_directory: Path, root: Any) -> None:
     supervise()
     supervisor = Supervisor(mps_directory)
-    supervisor.start(SPEC, root.path, simulated=True)
+    supervisor.start(SPEC, {}, root.path, simulated=True)
     supervisor.wait(SPEC.name, 10)
     pid = pid_of(mps_directory)
 
@@ -164,6 +164,41 @@ def test_a_daemon_that_ends_is_started_again(supervise: Any, mps_directory: Path
     assert pid != pid_of(mps_directory)
 
 
+_WITH_SERVER = """\
+#!/bin/sh
+[ "$1" = -f ] || { read -r command; [ "$command" != quit ]; exit; }
+sleep 3600 &
+echo $$ >"$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"
+echo $! >"$CUDA_MPS_PIPE_DIRECTORY/server.pid"
+wait
+"""
+
+
+def test_the_server_of_a_daemon_ends_with_it(supervise: Any, mps_directory: Path, tmp_path: Path) -> None:
+    """It holds a GPU in the mode EXCLUSIVE_PROCESS, where the next one could then not start."""
+    program = tmp_path / "usr" / "bin" / "nvidia-cuda-mps-control"
+    program.parent.mkdir(parents=True)
+    program.write_text(_WITH_SERVER)
+    program.chmod(0o755)
+    supervise()
+    supervisor = Supervisor(mps_directory)
+    supervisor.start(SPEC, {}, tmp_path, simulated=True)
+    supervisor.wait(SPEC.name, 10)
+    pid_file = mps_directory / SPEC.name / "pipe" / "server.pid"
+
+    def other_than(before: int) -> int:
+        wait_until(lambda: pid_file.exists() and pid_file.read_text().strip() not in {"", str(before)})
+        return int(pid_file.read_text())
+
+    first = other_than(0)
+    os.kill(pid_of(mps_directory), signal.SIGKILL)
+    wait_until(lambda: not alive(first))
+    second = other_than(first)
+    supervisor.stop(SPEC.name)  # which this one refuses, so that it is killed
+
+    assert not alive(second)
+
+
 @pytest.mark.root
 def test_the_shared_memory_is_a_tmpfs_that_goes_with_the_daemon(
     may_mount: None, supervise: Any, mps_directory: Path, root: Any
@@ -172,7 +207,7 @@ def test_the_shared_memory_is_a_tmpfs_that_goes_with_the_daemon(
     supervisor = Supervisor(mps_directory)
     shm = mps_directory / SPEC.name / "shm"
 
-    supervisor.start(SPEC, root.path, simulated=True)
+    supervisor.start(SPEC, {}, root.path, simulated=True)
     assert shm.is_mount()
     supervisor.stop(SPEC.name)
 
@@ -190,7 +225,7 @@ def test_starting_and_stopping_twice_is_the_same_as_once(
     supervise()
     supervisor = Supervisor(mps_directory)
     for _ in range(2):
-        supervisor.start(SPEC, root.path, simulated=True)
+        supervisor.start(SPEC, {}, root.path, simulated=True)
     assert {SPEC.name} == supervisor.names()
     for _ in range(2):
         supervisor.stop(SPEC.name)
@@ -201,10 +236,10 @@ def test_starting_and_stopping_twice_is_the_same_as_once(
 def test_two_limits_for_the_same_devices_are_refused(supervise: Any, mps_directory: Path, root: Any) -> None:
     supervise()
     supervisor = Supervisor(mps_directory)
-    supervisor.start(SPEC, root.path, simulated=True)
+    supervisor.start(SPEC, {}, root.path, simulated=True)
 
     with pytest.raises(HardwareError, match="an MPS daemon with other limits serves GPU-1 already"):
-        supervisor.start(DaemonSpec(SPEC.devices), root.path, simulated=True)
+        supervisor.start(DaemonSpec(SPEC.devices), {}, root.path, simulated=True)
 
 
 def test_there_is_one_supervisor(supervise: Any, mps_directory: Path) -> None:
@@ -256,7 +291,7 @@ def test_a_driver_root_with_a_system_of_its_own_is_entered(
     supervise()
     supervisor = Supervisor(mps_directory)
 
-    supervisor.start(SPEC, tmp_path, simulated=False)
+    supervisor.start(SPEC, {}, tmp_path, simulated=False)
     supervisor.wait(SPEC.name, 10)
 
     assert "10.0" == (mps_directory / SPEC.name / "pipe" / "threads").read_text().strip()
