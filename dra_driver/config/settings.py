@@ -94,7 +94,12 @@ def describe(sharing: Sharing | None) -> str:
             return f"TimeSlicing with interval {interval}"
         case Mps():
             parts = [] if sharing.threads is None else [f"{sharing.threads} % of the threads"]
-            parts += [] if sharing.memory is None else [f"{sharing.memory} of memory"]
-            parts += [f"{limit} on {device}" for device, limit in sorted(sharing.memory_of.items())]
+            parts += [] if sharing.memory is None else [f"{_in_mib(sharing.memory)} of memory"]
+            parts += [f"{_in_mib(limit)} on {device}" for device, limit in sorted(sharing.memory_of.items())]
             parts += ["several users"] if sharing.multi_user else []
             return f"MPS ({', '.join(parts)})" if parts else "MPS"
+
+
+def _in_mib(limit: Quantity) -> Quantity:
+    """As MPS counts, so that two ways to write an amount are one setting."""
+    return Quantity.of_bytes(limit.value >> 20 << 20)

@@ -8,7 +8,16 @@ import pytest
 
 from dra_driver import strictjson
 from dra_driver.config.opaque import InvalidParametersError, decode
-from dra_driver.config.settings import Config, GpuConfig, Interval, MigDeviceConfig, Mps, TimeSlicing
+from dra_driver.config.settings import (
+    Config,
+    GpuConfig,
+    Interval,
+    MigDeviceConfig,
+    Mps,
+    Setting,
+    TimeSlicing,
+    setting_of,
+)
 from dra_driver.errors import ConfigError
 from dra_driver.quantity import Quantity
 
@@ -66,6 +75,15 @@ def test_settings_of_gpus(sharing: Any, expected: Any) -> None:
 )
 def test_settings_of_mig_devices(sharing: Any, expected: Any) -> None:
     assert MigDeviceConfig(expected) == decoded(sharing, "MigDeviceConfig")
+
+
+@pytest.mark.parametrize("limit", ["1Gi", "1024Mi", 1 << 30, "1073741824500m", (1 << 30) + 1])
+def test_an_amount_is_the_same_setting_in_whatever_way_it_is_written(limit: Any) -> None:
+    fields = {"defaultPinnedDeviceMemoryLimit": limit, "defaultPerDevicePinnedMemoryLimit": {"0": limit}}
+    sharing = decoded({"strategy": "MPS", "mpsConfig": fields}).sharing
+    assert sharing is not None
+
+    assert Setting("MPS (1Gi of memory, 1Gi on 0)", exclusive=True) == setting_of(sharing, ["gpu-0"])
 
 
 MISTAKES: dict[str, tuple[Any, str, str]] = {

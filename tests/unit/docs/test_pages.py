@@ -4,12 +4,13 @@ import ast
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dra_driver.config.node import MigMode, load
+from dra_driver.config.node import MigMode, NodeConfig, load
 from dra_driver.config.opaque import decode
 from dra_driver.controller import pages as controller_pages
 from dra_driver.controller.flags import FLAGS as CONTROLLER_FLAGS
@@ -22,6 +23,7 @@ from dra_driver.node import pages as generated
 from dra_driver.node.flags import FLAGS
 from dra_driver.resource.validation import validate
 from dra_driver.selectors import compile_selector, device_value, selector
+from dra_driver.slices.pack import pack
 
 ROOT = Path(__file__).parents[3]
 OTHERS_FLAGS = {"--build-arg", "--device", "--gpu-reset"}  # of podman, ctr and nvidia-smi
@@ -279,6 +281,21 @@ def test_the_node_configuration_that_is_shown_can_be_read(page: Any, tmp_path: P
 
     assert (MigMode.DYNAMIC, 4) == (config.of(gpu).mig, config.of(gpu).shares)
     assert MigMode.OFF is config.of(load_profile("l4").gpus_on("n1")[0]).mig
+
+
+@pytest.mark.parametrize(("profile", "gpus"), [("dgx-h100", 8), ("rtx-pro-6000", 16)])
+def test_the_numbers_of_devices_that_are_cut_on_demand_are_those_of_a_node(
+    page: Any, profile: str, gpus: int
+) -> None:
+    found = SimulatedBackend(load_profile(profile), "n").scan()
+    many = tuple(
+        replace(found.gpus[0], uuid=f"GPU-{n}", pci_address=f"0000:{n:02x}:00.0") for n in range(gpus)
+    )
+    devices = build_devices(replace(found, gpus=many), node=NodeConfig(MigMode.DYNAMIC))
+    numbers = (len(devices), len(devices.counter_sets), len(pack(devices).contents))
+    text = " ".join(page["docs/mig.md"].text.split())
+
+    assert re.search(r"{} devices and {} counter sets in {}\b".format(*numbers), text)
 
 
 def test_every_mode_and_obstacle_is_explained(page: Any) -> None:
