@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from dra_driver.cdi.names import is_device
-from dra_driver.cdi.registry import is_spec_name, read_spec
+from dra_driver.cdi.registry import is_spec_name, read_spec, spec_of
 from dra_driver.cdi.shared import Shared
 from dra_driver.cdi.spec import CdiDevice, ContainerEdits, Spec
-from dra_driver.cdi.validate import validate
 from dra_driver.errors import ConflictError, HardwareError
 
 _KEPT = 256  # more than a node has devices
@@ -63,12 +62,13 @@ class SpecProof:
 
     @staticmethod
     def _check_valid(claim_uid: str, spec: Spec) -> None:
-        problems = validate(spec.as_dict())
-        if problems:
+        try:
+            spec_of(spec.to_json().decode())
+        except ValueError as error:
             raise HardwareError(
-                f"container runtimes would refuse the CDI spec of claim {claim_uid} ({problems[0]}); "
+                f"container runtimes would refuse the CDI spec of claim {claim_uid} ({error}); "
                 "look at the NVIDIA driver's files on the node"
-            )
+            ) from error
 
     def _devices_of_others(self) -> dict[str, str]:
         """The devices in the files of others, and in which."""
@@ -110,6 +110,10 @@ def _is_plain(devices: tuple[CdiDevice, ...]) -> bool:
         is_device(device.name)
         and not device.annotations
         and device.own == ContainerEdits(mounts=device.own.mounts)
-        and all(mount.host_path and mount.container_path for mount in device.own.mounts)
+        and all(
+            path and path.isascii()
+            for mount in device.own.mounts
+            for path in (mount.host_path, mount.container_path)
+        )
         for device in devices
     )

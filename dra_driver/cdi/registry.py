@@ -11,6 +11,7 @@ comes too late, or goes too early, is noticed.
 """
 
 import json
+import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,11 @@ from typing import Any
 import yaml
 
 from dra_driver.cdi.validate import validate
+
+# What Go's YAML library takes for no text.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Every escape of JSON, and as the group, if it has none in YAML: a slash, and half a character beyond U+FFFF.
+_ESCAPES = re.compile(r"\\(?:(/|u[dD][89a-fA-F][0-9a-fA-F]{2})|.)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,12 @@ def _spec_files(directory: Path) -> Iterator[Path]:
 
 def read_spec(path: Path) -> Mapping[str, Any]:
     """The spec in a file; ValueError with all that is wrong with it, OSError where it cannot be read."""
-    body = parse(path.read_text(encoding="utf-8"))
+    return spec_of(path.read_text(encoding="utf-8"))
+
+
+def spec_of(text: str) -> Mapping[str, Any]:
+    """The spec in a file's text; ValueError with all that is wrong with it."""
+    body = parse(text)
     problems = validate(body)
     if problems:
         raise ValueError("; ".join(str(problem) for problem in problems))
@@ -96,13 +107,19 @@ def parse(text: str) -> object:
 
 
 def _json_or_yaml(text: str) -> object:
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden:
+        raise ValueError(f"the character {forbidden[0]!r} may not stand in it")
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        body = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError:
         try:
             return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader
         except yaml.YAMLError as error:
             raise ValueError(" ".join(str(error).split())) from error
+    for escape in filter(None, _ESCAPES.findall(text)):
+        raise ValueError(f'runtimes read JSON as YAML, which has no "\\{escape}"')
+    return body
 
 
 def is_spec_name(name: str) -> bool:

@@ -222,9 +222,9 @@ def minimum_version(body: Mapping[str, Any]) -> str:
     """The lowest `cdiVersion` that a parsed spec of valid shape may carry."""
     edits = list(_all_edits(body))
     devices = body.get("devices") or ()
-    rdts = [edit["intelRdt"] for edit in edits if edit.get("intelRdt")]
+    rdts = [edit["intelRdt"] for edit in edits if edit.get("intelRdt") is not None]
     if any(edit.get("netDevices") for edit in edits) or any(
-        rdt.get("schemata") or rdt.get("enableMonitoring") for rdt in rdts
+        rdt.get("schemata") is not None or rdt.get("enableMonitoring") for rdt in rdts
     ):
         return "1.1.0"
     if rdts or any(edit.get("additionalGids") for edit in edits):

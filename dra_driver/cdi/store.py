@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 import dra_driver.files
-from dra_driver.cdi.names import QualifiedName, check_claim_uid, is_claim_uid
+from dra_driver.cdi.names import check_claim_uid, is_claim_uid
 from dra_driver.cdi.proof import SpecProof
 from dra_driver.cdi.spec import Spec
 from dra_driver.errors import UnavailableError
@@ -41,7 +41,6 @@ class SpecStore:
         """The files of others are taken to be what they were for `fresh_seconds`."""
         self.directory = cdi_dir
         self.kind = f"k8s.{driver_name}/claim"
-        self._vendor = f"k8s.{driver_name}"
         self._prefix = f"k8s.{driver_name}-claim_"
         self._start = f"{cdi_dir}/{self._prefix}"
         self._files = files
@@ -59,7 +58,7 @@ class SpecStore:
 
     def qualified_name(self, claim_uid: str, device: str, share_id: str | None = None) -> str:
         """What the kubelet hands to the container runtime for a claim's device."""
-        return str(QualifiedName(self._vendor, "claim", self.device_name(claim_uid, device, share_id)))
+        return f"{self.kind}={self.device_name(claim_uid, device, share_id)}"
 
     def ensure(self, claim_uid: str, spec: Spec) -> bool:
         """Have `spec` be the claim's, written whole or not at all; False where it was so already.

@@ -75,6 +75,8 @@ def test_the_bytes_are_those_of_the_whole_spec_at_once(store: SpecStore) -> None
         pytest.param(ContainerEdits(mounts=(Mount("", "/x"),)), id="mount"),
         pytest.param(ContainerEdits(hooks=(Hook("someday", "/x"),)), id="hook"),
         pytest.param(ContainerEdits(device_nodes=(DeviceNode("/dev/x", type="z"),)), id="device node"),
+        pytest.param(ContainerEdits(mounts=(Mount("/lib\udcff.so", "/x"),)), id="name that is no text"),
+        pytest.param(ContainerEdits(mounts=(Mount("/x", "/\U0001f600"),)), id="name beyond YAML's escapes"),
     ],
 )
 @pytest.mark.parametrize("part", ["edits", "common", "own"])

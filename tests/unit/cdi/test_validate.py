@@ -55,7 +55,7 @@ def changed(path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
         GOOD,
         changed(("annotations",), None),
         changed((*EDITS, "intelRdt"), None),
-        changed((*EDITS, "deviceNodes", 0, "permissions"), "none"),
+        changed(("devices", 0, "containerEdits"), {"intelRdt": {}}),
         changed((*EDITS, "deviceNodes", 0, "type"), ""),
         changed(("cdiVersion",), "1.0.0"),
     ],
@@ -72,7 +72,8 @@ BAD: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("kind",), ..., "kind: is required"),
     (("kind",), "claim", "kind: 'claim' is no kind: expected vendor/class"),
     (("kind",), "0.com/claim", "kind: '0.com/claim' is no kind"),
-    (("kind",), "a/b/c", "kind: 'a/b/c' is no kind"),
+    (("kind",), "aa/bb/cc", "kind: 'aa/bb/cc' is no kind"),
+    (("kind",), "aa/b", "kind: 'aa/b' is no kind: expected vendor/class, each of two letters or more"),
     (("extra",), 1, "extra: unknown field"),
     (("devices",), ..., "devices: is required"),
     (("devices",), [], "devices: must name at least one device"),
@@ -82,6 +83,12 @@ BAD: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("devices", 0, "name"), "gpu/0", "devices[0].name: 'gpu/0' is no device name"),
     (("devices", 0, "containerEdits"), ..., "devices[0].containerEdits: is required"),
     (("devices", 0, "containerEdits"), {}, "devices[0].containerEdits: must not be empty"),
+    (
+        ("devices", 0, "containerEdits"),
+        {"env": [], "mounts": None},
+        "devices[0].containerEdits: must not be empty",
+    ),
+    (("devices", 0, "containerEdits"), {"intelRdt": None}, "devices[0].containerEdits: must not be empty"),
     (("devices",), GOOD["devices"] * 2, "devices[1].name: '0-gpu' stands at [0] already"),
     (("devices", 0, "annotations"), {"a b": "c"}, "devices[0].annotations['a b']: is no annotation key"),
     (("annotations",), {"a": 1}, "annotations['a']: expected a string, not a number"),
@@ -102,6 +109,11 @@ BAD: list[tuple[tuple[str | int, ...], Any, str]] = [
         (*EDITS, "deviceNodes", 0, "permissions"),
         "rx",
         "containerEdits.deviceNodes[0].permissions: 'rx' is no",
+    ),
+    (
+        (*EDITS, "deviceNodes", 0, "permissions"),
+        "none",
+        "containerEdits.deviceNodes[0].permissions: 'none' is no",
     ),
     (
         (*EDITS, "deviceNodes", 0, "fileMode"),
@@ -142,6 +154,18 @@ def test_a_bad_spec_is_refused_with_the_place_and_the_reason(
     (found,) = validate(changed(path, value))
 
     assert str(found).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("rdt", "version"), [({}, "0.7.0"), ({"schemata": []}, "1.1.0"), ({"enableMonitoring": True}, "1.1.0")]
+)
+def test_what_is_there_and_empty_needs_its_version_too(rdt: dict[str, Any], version: str) -> None:
+    body = {"kind": "vendor.com/class", "devices": [{"name": "a", "containerEdits": {"intelRdt": rdt}}]}
+
+    (found,) = validate({"cdiVersion": "0.5.0", **body})
+
+    assert str(found) == f"cdiVersion: 0.5.0 is too old for what the spec contains: it needs {version}"
+    assert validate({"cdiVersion": version, **body}) == []
 
 
 def test_all_problems_are_told_at_once() -> None:

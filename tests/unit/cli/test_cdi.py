@@ -58,7 +58,7 @@ def test_every_problem_of_every_file_has_a_line_with_its_place(commands: Any, cd
     assert ran.code == 1
     assert ran.out.splitlines()[1:] == [
         f"{bad}: cdiVersion: 0.3.0 is too old for what the spec contains: it needs 0.7.0",
-        f"{worse}: kind: 'a' is no kind: expected vendor/class",
+        f"{worse}: kind: 'a' is no kind: expected vendor/class, each of two letters or more",
         f"{worse}: unknown: unknown field",
         f"{worse}: devices: must name at least one device",
         f"{worse}: cdiVersion: is required",
@@ -72,6 +72,12 @@ def test_every_problem_of_every_file_has_a_line_with_its_place(commands: Any, cd
         ("a.json", b"\xff\xfe", "is no text"),
         ("a.json", b"[" * 5000, "is neither JSON nor YAML"),
         ("a.json", b'{"kind": "a/b", "kind": "a/b"}', "a key stands twice"),
+        (
+            "a.json",
+            json.dumps(spec(annotations={"a": "\U0001f600"})).encode(),
+            'YAML, which has no "\\ud83d"',
+        ),
+        ("a.yaml", b"kind: a\x7f", "the character '\\x7f' may not stand in it"),
         ("a.yml", json.dumps(spec()).encode(), "its name ends neither in .json nor in .yaml"),
     ],
 )
