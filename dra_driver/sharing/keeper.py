@@ -165,8 +165,8 @@ class Keeper:
             root = "--plain"
         elif self._is_entered():
             root, program = str(around.root), Path("/") / program.relative_to(around.root)
-        launcher = [sys.executable, "-m", "dra_driver.sharing.launch", str(self._directory.path), root]
-        return [*launcher, str(program), *options]
+        launcher = [sys.executable, "-m", "dra_driver.sharing.launch", str(os.getpid())]
+        return [*launcher, str(self._directory.path), root, str(program), *options]
 
     def _environment(self) -> dict[str, str]:
         around = self._around

@@ -34,9 +34,11 @@ def own_mounts() -> None:
     _mount(b"none", Path("/"), b"", _REC | _SLAVE, b"")
 
 
-def die_with_parent() -> None:
-    """Be killed when the thread ends that has started this process."""
+def die_with(parent: int) -> None:
+    """Be killed when the thread ends that has started this process, which is one of the process `parent`."""
     _check(_libc.prctl(_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0), Path("/"))
+    if os.getppid() != parent:  # it has ended already, and no signal comes for that
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _mount(source: bytes, path: Path, kind: bytes, flags: int, data: bytes) -> None:

@@ -1,13 +1,13 @@
 """What becomes the MPS control program: a process that first gives itself the surroundings of its daemon.
 
-    python -m dra_driver.sharing.launch DIRECTORY ROOT PROGRAM [ARGUMENT...]
+    python -m dra_driver.sharing.launch SUPERVISOR DIRECTORY ROOT PROGRAM [ARGUMENT...]
 
 In mounts of its own, the daemon's tmpfs is /dev/shm. ROOT is a driver root with a libc of its own, such as a driver
 container's, which is entered (there the program runs as at home, and the daemon's directories are bound below /tmp); or "-":
 the program runs here, as on systems whose driver root has the driver alone. "--plain" in place of ROOT is for
 simulated drivers where nothing may be mounted.
 
-It is killed together with the supervisor, which starts a daemon that it does not find anyway. Only the standard library
+It is killed together with the supervisor (a process id), which starts a daemon that it does not find anyway. Only the standard library
 is loaded.
 """
 
@@ -21,8 +21,8 @@ _ENTERED = Path("/tmp/nvidia-mps")
 
 
 def main(arguments: list[str]) -> None:
-    directory, root, *command = Path(arguments[0]), *arguments[1:]
-    kernel.die_with_parent()
+    supervisor, directory, root, *command = int(arguments[0]), Path(arguments[1]), *arguments[2:]
+    kernel.die_with(supervisor)
     pipe, log = directory / "pipe", directory / "log"
     if root != "--plain":
         kernel.own_mounts()

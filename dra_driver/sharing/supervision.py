@@ -10,8 +10,9 @@ daemon: its last lines are in the error of a failed Prepare instead, and its log
 
 The supervisor sees the node's files as the plugin does. Every request is idempotent. The supervisor makes and removes the directory of a daemon:
 
-    <plugin dir>/mps/<name>/daemon.json    what is to run; written last and removed first, so that after a crash of the
-                                           supervisor a directory without it is one to be cleared
+    <plugin dir>/mps/<name>/daemon.json    what is to run, and the compute modes before it; written last and removed
+                                           first, so that after a crash of the supervisor a directory without it is one
+                                           to be cleared
     <plugin dir>/mps/<name>/{pipe,log}     of the daemon
     <plugin dir>/mps/<name>/shm            a tmpfs, /dev/shm of the daemon and of its clients
 """

@@ -103,6 +103,16 @@ def test_a_killed_supervisor_takes_its_daemons_along_and_starts_them_again(
     assert pid != other
 
 
+def test_a_daemon_is_not_started_once_its_supervisor_is_gone(mps_directory: Path) -> None:
+    launcher = [sys.executable, "-m", "dra_driver.sharing.launch"]
+
+    def launched_by(process: int) -> int:
+        command = [*launcher, str(process), mps_directory, "--plain", "/bin/true"]
+        return subprocess.run(command, check=False).returncode
+
+    assert (0, -signal.SIGKILL) == (launched_by(os.getpid()), launched_by(os.getppid()))
+
+
 @pytest.mark.parametrize("left_behind", [[], ["shm"], ["shm", "pipe", "log"]])
 def test_a_directory_without_its_file_is_cleared(
     supervise: Any, mps_directory: Path, left_behind: list[str]
