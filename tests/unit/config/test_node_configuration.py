@@ -86,10 +86,17 @@ def test_shares_are_a_word_or_a_number(tmp_path: Path, text: str, shares: object
 
 def test_the_most_special_entry_decides_whether_unowned_instances_go(tmp_path: Path) -> None:
     body = f"gpus:\n- uuid: {GPU.uuid}\n  destroyUnownedInstances: false\n- destroyUnownedInstances: true\n"
-    found = config(tmp_path, body)
+    found = config(tmp_path, body, MigMode.DYNAMIC)
 
     assert not found.of(GPU).destroy_unowned
     assert found.of(replace(GPU, uuid="GPU-other")).destroy_unowned
+
+
+def test_unowned_instances_go_only_where_gpus_are_cut_on_demand(tmp_path: Path) -> None:
+    body = "gpus:\n- destroyUnownedInstances: true\n"
+    modes = {mode for mode in MigMode if config(tmp_path, body, mode).of(GPU).destroy_unowned}
+
+    assert {MigMode.DYNAMIC} == modes
 
 
 @pytest.mark.parametrize(

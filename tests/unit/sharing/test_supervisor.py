@@ -107,7 +107,7 @@ def test_a_daemon_is_not_started_once_its_supervisor_is_gone(mps_directory: Path
     launcher = [sys.executable, "-m", "dra_driver.sharing.launch"]
 
     def launched_by(process: int) -> int:
-        command = [*launcher, str(process), mps_directory, "--plain", "/bin/true"]
+        command = [*launcher, str(process), str(mps_directory), "--plain", "/bin/true"]
         return subprocess.run(command, check=False).returncode
 
     assert (0, -signal.SIGKILL) == (launched_by(os.getpid()), launched_by(os.getppid()))
