@@ -86,7 +86,7 @@ class NodeConfig:
     def of(self, gpu: Gpu) -> GpuSettings:
         mine = [entry for entry in self.entries if entry.is_for(gpu)]
         mig = next((entry.mig for entry in mine if entry.mig is not None), self.mig)
-        shares = next((entry.shares for entry in mine if entry.shares is not None), "none")
+        shares: Shares = next((entry.shares for entry in mine if entry.shares is not None), "none")
         unowned = (entry.destroy_unowned for entry in mine if entry.destroy_unowned is not None)
         return GpuSettings(mig, shares, mig is MigMode.DYNAMIC and next(unowned, False))
 
