@@ -35,11 +35,11 @@ from dra_driver.devices.model import DeviceSet, HeldDevice
 from dra_driver.errors import ClaimError, DriverError, UnavailableError
 from dra_driver.inventory.model import Inventory
 from dra_driver.kube.errors import NotFoundError
+from dra_driver.locks import Locks
 from dra_driver.partitions import mig_device
 from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare.claim import Allocation, ClaimRef, ClaimSource, read_allocation
 from dra_driver.prepare.conflicts import Conflicts
-from dra_driver.prepare.locks import Locks
 from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.partitions import with_partitions
 from dra_driver.prepare.plan import Plan, Planner

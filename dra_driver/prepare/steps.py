@@ -14,7 +14,7 @@ import structlog
 
 from dra_driver.cdi.spec import ContainerEdits
 from dra_driver.errors import UnavailableError
-from dra_driver.prepare.locks import Locks
+from dra_driver.locks import Locks
 from dra_driver.prepare.record import Record, RecordedStep
 from dra_driver.prepare.records import RecordStore
 from dra_driver.steps import NOTHING, OtherStep, State, Step, StepKind, StepResult

@@ -20,6 +20,7 @@ import structlog
 
 from dra_driver.errors import DriverError, HardwareError, UnavailableError, UsageError, one_line
 from dra_driver.files import Lock, write_atomic
+from dra_driver.locks import Locks
 from dra_driver.sharing.daemon import spec_from_dict
 from dra_driver.sharing.keeper import Keeper, Surroundings, clear_directory, make_directory
 from dra_driver.sharing.supervision import MAX_LINE, SOCKET, DaemonDirectory
@@ -37,9 +38,9 @@ class SupervisorProcess:
         self._directory = directory
         self._shm_bytes = shm_bytes or _half_of_memory()
         self._closing = ExitStack()
-        self._mutex = threading.Lock()  # guards the two below; nothing is waited for under it
+        self._mutex = threading.Lock()  # guards the dict; nothing is waited for under it
         self._keepers: dict[str, Keeper] = {}
-        self._turns: dict[str, threading.Lock] = {}  # of daemons, by name: starts and stops are one at a time
+        self._turns = Locks()  # of daemons, by name: starts and stops are one at a time
         try:
             directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         except OSError as error:
@@ -87,7 +88,7 @@ class SupervisorProcess:
     def _start(self, request: dict[str, Any]) -> None:
         spec = spec_from_dict(request["spec"])
         directory = DaemonDirectory(self._directory / spec.name)
-        with self._turn(spec.name):
+        with self._turns.hold(spec.name):
             with self._mutex:
                 known = self._keepers.get(spec.name)
             if known is not None and known.spec == spec:
@@ -111,7 +112,7 @@ class SupervisorProcess:
 
     def _stop(self, name: str) -> None:
         directory = DaemonDirectory(self._directory / Path(name).name)
-        with self._turn(name):
+        with self._turns.hold(name):
             try:
                 directory.spec.unlink(missing_ok=True)
                 with self._mutex:
@@ -153,10 +154,6 @@ class SupervisorProcess:
         if keeper is None:
             raise HardwareError(f"there is no MPS daemon {name[:64]!r}")
         return keeper
-
-    def _turn(self, name: str) -> threading.Lock:
-        with self._mutex:
-            return self._turns.setdefault(name, threading.Lock())
 
     def _stop_all(self) -> None:
         for keeper in self._keepers.values():
