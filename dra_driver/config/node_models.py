@@ -10,10 +10,10 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from dra_driver.config.node import GpuEntry, MigMode, Shares
 from dra_driver.errors import UsageError
 from dra_driver.inventory.document import Value
+from dra_driver.inventory.model import PCI_ADDRESS, pci_address
 
 MAX_SHARES = 1024
 _NUMBER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-_PCI_ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([01][0-9A-Fa-f])\.([0-7])", re.ASCII)
 UUID = r"^GPU-[0-9A-Za-z-]{1,59}$"
 _WORDS = ("none", "unlimited", "memory")
 
@@ -27,11 +27,10 @@ def _shares(value: object) -> Shares:
 
 
 def _pci_address(value: object) -> str:
-    match = _PCI_ADDRESS.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
+    address = pci_address(value)
+    if address is None:
         raise PydanticCustomError("pci_address", "a PCI address such as 0000:65:00.0")
-    domain, bus, device, function = match.groups()
-    return f"{int(domain, 16):04x}:{bus}:{device}.{function}".lower()
+    return address
 
 
 _Shares = Annotated[
@@ -45,7 +44,7 @@ _Shares = Annotated[
 _PciAddress = Annotated[
     str,
     PlainValidator(
-        _pci_address, json_schema_input_type=Annotated[str, Field(pattern=f"^{_PCI_ADDRESS.pattern}$")]
+        _pci_address, json_schema_input_type=Annotated[str, Field(pattern=f"^{PCI_ADDRESS.pattern}$")]
     ),
 ]
 

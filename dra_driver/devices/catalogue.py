@@ -10,16 +10,16 @@ Attributes without a domain belong to the driver: `uuid` is `device.attributes["
 from dataclasses import dataclass
 from typing import Literal
 
+from dra_driver.devices.cut import Obstacle
 from dra_driver.devices.model import TargetKind
 from dra_driver.devices.names import DRIVER_NAME
 
-DeviceType = TargetKind
 AttributeType = Literal["string", "int", "bool", "version"]
 
-_ALL: tuple[DeviceType, ...] = ("gpu", "mig", "partition")
-_GPU: tuple[DeviceType, ...] = ("gpu",)
-_MIG: tuple[DeviceType, ...] = ("mig", "partition")
-_EXISTING: tuple[DeviceType, ...] = ("gpu", "mig")
+_ALL: tuple[TargetKind, ...] = ("gpu", "mig", "partition")
+_GPU: tuple[TargetKind, ...] = ("gpu",)
+_MIG: tuple[TargetKind, ...] = ("mig", "partition")
+_EXISTING: tuple[TargetKind, ...] = ("gpu", "mig")
 _FIRST = "0.1.0"
 
 
@@ -30,7 +30,7 @@ class Entry:
     name: str
     meaning: str
     example: str | int | bool
-    devices: tuple[DeviceType, ...] = _ALL
+    devices: tuple[TargetKind, ...] = _ALL
     when: str | None = None  # None: every device of these types carries it
     since: str = _FIRST
 
@@ -193,14 +193,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         "needs-reset",
         _EXISTING,
         "there is an obstacle",
-        values=(
-            "needs-reset",
-            "pending-reset",
-            "profiles-unknown",
-            "mode-off",
-            "mig-devices",
-            "unknown-devices",
-        ),
+        values=tuple(obstacle.value for obstacle in Obstacle),
     ),
     Attribute(
         "nvlinkClique",

@@ -15,6 +15,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from dra_driver.config.node import MigMode
 from dra_driver.devices.counters import Board, board_of
@@ -23,21 +24,25 @@ from dra_driver.devices.names import gpu_name
 from dra_driver.inventory.mig_rules import Place, misfit
 from dra_driver.inventory.model import Gpu, Mig, MigDevice
 
-# The values of the attribute `migObstacle`.
-NEEDS_RESET = "needs-reset"
-PENDING_RESET = "pending-reset"
-PROFILES_UNKNOWN = "profiles-unknown"
-MODE_OFF = "mode-off"
-MIG_DEVICES = "mig-devices"
-UNKNOWN_DEVICES = "unknown-devices"
+
+class Obstacle(StrEnum):
+    """The values of the attribute `migObstacle`."""
+
+    NEEDS_RESET = "needs-reset"
+    PENDING_RESET = "pending-reset"
+    PROFILES_UNKNOWN = "profiles-unknown"
+    MODE_OFF = "mode-off"
+    MIG_DEVICES = "mig-devices"
+    UNKNOWN_DEVICES = "unknown-devices"
+
 
 _SENTENCES = {
-    NEEDS_RESET: "its MIG mode cannot be switched without a reset of the GPU",
-    PENDING_RESET: "its MIG mode changes with the next reset of the GPU",
-    PROFILES_UNKNOWN: "the driver does not say which MIG devices it can be cut into",
-    MODE_OFF: "its MIG mode is off; switch it on with nvidia-smi -mig 1, and create MIG devices",
-    MIG_DEVICES: "it has MIG devices, which have to go first",
-    UNKNOWN_DEVICES: "it has MIG devices that cannot be offered, and whose place is not known; the log says why",
+    Obstacle.NEEDS_RESET: "its MIG mode cannot be switched without a reset of the GPU",
+    Obstacle.PENDING_RESET: "its MIG mode changes with the next reset of the GPU",
+    Obstacle.PROFILES_UNKNOWN: "the driver does not say which MIG devices it can be cut into",
+    Obstacle.MODE_OFF: "its MIG mode is off; switch it on with nvidia-smi -mig 1, and create MIG devices",
+    Obstacle.MIG_DEVICES: "it has MIG devices, which have to go first",
+    Obstacle.UNKNOWN_DEVICES: "it has MIG devices that cannot be offered, and whose place is not known; the log says why",
 }
 
 
@@ -49,7 +54,7 @@ class Cut:
     existing: tuple[MigDevice, ...] = ()  # of no claim's making
     partitions: tuple[Place, ...] = ()
     board: Board | None = None
-    obstacle: str | None = None
+    obstacle: Obstacle | None = None
     notes: tuple[Note, ...] = ()
 
     @property
@@ -87,23 +92,29 @@ def cut(gpu: Gpu, mode: MigMode, held: Iterable[Device]) -> Cut:
     return replace(found, notes=tuple(_notes(gpu, mig, mode, found)))
 
 
-def _obstacle(mig: Mig, mode: MigMode, board: Board | None) -> str | None:
+def _obstacle(mig: Mig, mode: MigMode, board: Board | None) -> Obstacle | None:
     """Why the GPU cannot be offered as `mode` wants it; None where it can, or nothing is wanted."""
     match mode:
         case MigMode.STATIC if not mig.enabled:
-            return MODE_OFF
+            return Obstacle.MODE_OFF
         case MigMode.OFF if mig.devices or mig.hidden:
-            return MIG_DEVICES
+            return Obstacle.MIG_DEVICES
         case MigMode.OFF if mig.enabled or mig.pending:
-            return PENDING_RESET if mig.pending != mig.enabled else None if mig.switchable else NEEDS_RESET
+            return (
+                Obstacle.PENDING_RESET
+                if mig.pending != mig.enabled
+                else None
+                if mig.switchable
+                else Obstacle.NEEDS_RESET
+            )
         case MigMode.DYNAMIC if board is None or not board.is_publishable:
-            return PROFILES_UNKNOWN
+            return Obstacle.PROFILES_UNKNOWN
         case MigMode.DYNAMIC if mig.hidden:
-            return UNKNOWN_DEVICES
+            return Obstacle.UNKNOWN_DEVICES
         case MigMode.DYNAMIC if mig.pending != mig.enabled:
-            return PENDING_RESET
+            return Obstacle.PENDING_RESET
         case MigMode.DYNAMIC if not (mig.enabled or mig.switchable):
-            return NEEDS_RESET
+            return Obstacle.NEEDS_RESET
     return None
 
 

@@ -5,10 +5,10 @@ A MIG device that exists lists them in its capacities, one that can be made in t
 
 import re
 
-from dra_driver.devices.form import MEMORY_SLICE
+from dra_driver.devices import counters, form
 from dra_driver.devices.model import Device
 
-_NAME = re.compile(rf"(?:{MEMORY_SLICE}|memory-slice-)(\d+)")
+_NAME = re.compile(rf"(?:{form.MEMORY_SLICE}|{counters.MEMORY_SLICE})(\d+)")
 
 
 def memory_slices(device: Device) -> frozenset[int]:

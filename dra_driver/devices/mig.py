@@ -11,7 +11,7 @@ from dra_driver.devices.gpu import memory_kind, put_common
 from dra_driver.devices.model import Device, Note, Target
 from dra_driver.devices.names import mig_name
 from dra_driver.inventory.mig_rules import Place
-from dra_driver.inventory.model import Gpu, Inventory, MigDevice
+from dra_driver.inventory.model import ENGINES, Gpu, Inventory, MigDevice
 
 
 def mig_device(
@@ -51,10 +51,7 @@ def _form(place: Place, gpu: Gpu, inventory: Inventory, uuid: str | None = None)
     put_common(form, gpu, inventory)
     form.attribute("memoryKind", memory_kind(gpu, profile.memory_bytes))
     form.count("multiprocessors", profile.multiprocessors)
-    form.count("copyEngines", profile.copy_engines)
-    form.count("decoders", profile.decoders)
-    form.count("encoders", profile.encoders)
-    form.count("jpegEngines", profile.jpeg_engines)
-    form.count("ofaEngines", profile.ofa_engines)
+    for name, field in ENGINES.items():
+        form.count(name, getattr(profile, field))
     form.bytes("memory", profile.memory_bytes)
     return form

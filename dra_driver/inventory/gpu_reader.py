@@ -9,17 +9,11 @@ from dra_driver.inventory.links import read_pci_address
 from dra_driver.inventory.mig_rules import Place, instance_id, misfit
 from dra_driver.inventory.mig_table import MigTable
 from dra_driver.inventory.model import Fabric, Gpu, Mig, MigDevice
+from dra_driver.inventory.nvml_names import ADDRESSING_MODES, ARCHITECTURES, BRANDS, UNKNOWN
 
-_BRANDS: Final = (
-    "Unknown", "Quadro", "Tesla", "NVS", "Grid", "GeForce", "Titan", "NvidiaVApps", "NvidiaVPC", "NvidiaVCS",
-    "NvidiaVWS", "NvidiaCloudGaming", "QuadroRTX", "NvidiaRTX", "Nvidia", "GeForceRTX", "TitanRTX",
-)  # fmt: skip
-_ARCHITECTURES: Final = (
-    "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada Lovelace", "Hopper", "Blackwell", "Rubin",
-    "Unknown",
-)  # fmt: skip
+_BRANDS: Final = (UNKNOWN, *BRANDS.values())
+_ARCHITECTURES: Final = (*ARCHITECTURES.values(), UNKNOWN)
 _SWITCHABLE: Final = ("Hopper", "Blackwell", "Rubin")  # MIG mode changes without a reset
-_ADDRESSING_MODES: Final = ("HMM", "ATS", "None")
 _MODEL_KEYS: Final = (
     "name", "brand", "architecture", "computeCapability", "memoryMiB", "multiprocessors", "addressingMode",
     "pciDeviceId", "mig", "fabric", "serial", "root", "numa",
@@ -65,7 +59,7 @@ class GpuReader:
             memory_bytes=fields["memoryMiB"].integer(1, 2**24, "a whole number of MiB") << 20
             if "memoryMiB" in fields
             else None,
-            addressing_mode=fields["addressingMode"].choice(_ADDRESSING_MODES)
+            addressing_mode=fields["addressingMode"].choice(ADDRESSING_MODES.values())
             if "addressingMode" in fields
             else None,
             multiprocessors=fields["multiprocessors"].integer(1, 4096)

@@ -5,23 +5,18 @@ out over the NVSwitches in turn (18 over 4 gives 5, 5, 4, 4, as on HGX H100), `b
 with each other one of the group, `unreadable` stands for GPUs whose driver does not tell the state of links.
 """
 
-import re
-
 from dra_driver.inventory.document import Value
-from dra_driver.inventory.model import NvLink, RemoteType
+from dra_driver.inventory.model import NvLink, RemoteType, pci_address
 
 MAX_LINKS = 36  # NVML_NVLINK_MAX_LINKS
-_PCI_ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([01][0-9a-f])\.([0-7])", re.ASCII | re.IGNORECASE)
 
 
 def read_pci_address(value: Value) -> str:
-    """A PCI address as sysfs writes it; NVML's notation with eight digits of domain is accepted."""
-    text = value.content
-    match = _PCI_ADDRESS.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
+    """A PCI address, as `pci_address` takes it."""
+    address = pci_address(value.content)
+    if address is None:
         value.fail("a PCI address such as 0000:65:00.0")
-    domain, bus, device, function = match.groups()
-    return f"{int(domain, 16):04x}:{bus}:{device}.{function}".lower()
+    return address
 
 
 def read_links(groups: Value | None, gpus: list[str]) -> dict[str, tuple[NvLink, ...] | None]:

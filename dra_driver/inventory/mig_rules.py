@@ -8,17 +8,9 @@ is what its largest profile has of each.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dra_driver.inventory.model import MigProfile
+from dra_driver.inventory.model import ENGINES, MigProfile
 
-_SUMMED = {
-    "computeSlices": "compute_slices",
-    "multiprocessors": "multiprocessors",
-    "copyEngines": "copy_engines",
-    "decoders": "decoders",
-    "encoders": "encoders",
-    "jpegEngines": "jpeg_engines",
-    "ofaEngines": "ofa_engines",
-}
+_SUMMED = {"computeSlices": "compute_slices", "multiprocessors": "multiprocessors", **ENGINES}
 
 
 class Place(NamedTuple):

@@ -8,15 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dra_driver.inventory.document import Value
-from dra_driver.inventory.model import MigProfile
-
-_ENGINES = {
-    "copyEngines": "copy_engines",
-    "decoders": "decoders",
-    "encoders": "encoders",
-    "jpegEngines": "jpeg_engines",
-    "ofaEngines": "ofa_engines",
-}
+from dra_driver.inventory.model import ENGINES, MigProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +50,7 @@ def _read_profile(item: Value, slices: int) -> MigProfile:
         "size",
         "placements",
     ]
-    fields = item.fields(required, _ENGINES)
+    fields = item.fields(required, ENGINES)
     size = fields["size"].integer(1, slices)
     if slices % size:
         fields["size"].reject(f"expected a divisor of the board's {slices} slices, found {size}")
@@ -76,7 +68,7 @@ def _read_profile(item: Value, slices: int) -> MigProfile:
         max_instances=fields["maxInstances"].integer(1, slices),
         placements=tuple(placements),
         size=size,
-        **{key: fields[name].integer(0, 1024) if name in fields else 0 for name, key in _ENGINES.items()},
+        **{key: fields[name].integer(0, 1024) if name in fields else 0 for name, key in ENGINES.items()},
     )
 
 

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+PCI_ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[01][0-9A-Fa-f]\.[0-7])", re.ASCII)
+
 
 class RemoteType(StrEnum):
     """What the other end of an NVLink is."""
@@ -33,6 +35,16 @@ class Fabric:
 
     cluster_uuid: str
     clique_id: int
+
+
+ENGINES = {
+    "copyEngines": "copy_engines",
+    "decoders": "decoders",
+    "encoders": "encoders",
+    "jpegEngines": "jpeg_engines",
+    "ofaEngines": "ofa_engines",
+}
+"""The engines of a MIG profile: the name of a capacity, and the field of `MigProfile`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +144,15 @@ class Inventory:
     def gpu(self, uuid: str) -> Gpu | None:
         """The GPU of this UUID."""
         return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
+
+
+def pci_address(text: object) -> str | None:
+    """A PCI address as sysfs writes it, of that or of NVML's notation with eight digits of domain; None: it is none."""
+    match = PCI_ADDRESS.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    domain, rest = match.groups()
+    return f"{int(domain, 16):04x}:{rest}".lower()
 
 
 def pci_order(address: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ architecture is told by the compute capability family, else "Unknown", which is 
 
 UNKNOWN = "Unknown"
 
-_BRANDS = {
+BRANDS = {
     1: "Quadro",
     2: "Tesla",
     3: "NVS",
@@ -25,7 +25,7 @@ _BRANDS = {
     15: "GeForceRTX",
     16: "TitanRTX",
 }
-_ARCHITECTURES = {
+ARCHITECTURES = {
     2: "Kepler",
     3: "Maxwell",
     4: "Pascal",
@@ -46,7 +46,7 @@ _FAMILIES = {
     12: "Blackwell",
     13: "Rubin",
 }
-_ADDRESSING_MODES = {0: "None", 1: "HMM", 2: "ATS"}
+ADDRESSING_MODES = {0: "None", 1: "HMM", 2: "ATS"}
 
 # CUDA cores per multiprocessor, from the CUDA programming guide. NVML counts cores only.
 _CORES = {
@@ -69,12 +69,12 @@ _CORES = {
 
 def brand(number: int) -> str:
     """The brand of `nvmlBrandType_t`."""
-    return _BRANDS.get(number, UNKNOWN)
+    return BRANDS.get(number, UNKNOWN)
 
 
 def architecture(number: int | None, capability: tuple[int, int] | None) -> str | None:
     """The architecture of `nvmlDeviceArchitecture_t`, or of the compute capability; None if neither is told."""
-    named = _ARCHITECTURES.get(number) if number is not None else None
+    named = ARCHITECTURES.get(number) if number is not None else None
     if named is None and capability is not None:
         named = _family(*capability)
     return named or (UNKNOWN if number is not None else None)
@@ -92,7 +92,7 @@ def _family(major: int, minor: int) -> str | None:
 
 def addressing_mode(number: int) -> str | None:
     """The addressing mode of `nvmlDeviceAddressingModeType_t`."""
-    return _ADDRESSING_MODES.get(number)
+    return ADDRESSING_MODES.get(number)
 
 
 def multiprocessors(cores: int, capability: tuple[int, int]) -> int | None:

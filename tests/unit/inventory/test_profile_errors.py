@@ -89,7 +89,7 @@ BAD = {
     "brand": ("  name:", "  brand: NVIDIA\n  name:", 4, "defaults.brand: expected one of Unknown, Quadro, Tesla"),
     "architecture": ("  name:", "  architecture: Ampre\n  name:", 4, "Ampere, Ada Lovelace, Hopper"),
     "compute capability": ("  name:", "  computeCapability: 8\n  name:", 4, "a compute capability such as 9.0, found '8'"),
-    "addressing mode": ("  name:", "  addressingMode: hmm\n  name:", 4, "expected one of HMM, ATS, None, found 'hmm'"),
+    "addressing mode": ("  name:", "  addressingMode: hmm\n  name:", 4, "expected one of None, HMM, ATS, found 'hmm'"),
     "PCI device id": ("  name:", "  pciDeviceId: 0x20B0\n  name:", 4, "four hex digits such as 20b0"),
     "UUID": ("numa: 0", "uuid: MIG-1", 7, "gpus[0].uuid: expected GPU- and a UUID in lower case, found 'MIG-1'"),
     "minor number": ("numa: 0", "minor: 64", 7, "gpus[0].minor: expected a whole number from 0 to 63"),
