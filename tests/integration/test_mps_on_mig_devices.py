@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+import dra_driver.files
 from dra_driver.cdi.edits import DriverEdits
 from dra_driver.cdi.root import PLACEHOLDERS, Root
 from dra_driver.cdi.store import SpecStore
 from dra_driver.config.node import MigMode, NodeConfig
 from dra_driver.devices.build import build_devices
+from dra_driver.files import AnyPath, Files
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.profile import load_profile
 from dra_driver.inventory.simulated import SimulatedBackend
@@ -47,6 +49,36 @@ MPS = {
 }
 
 
+class Killed(BaseException):
+    """Stands for SIGKILL: no `except Exception` sees it."""
+
+
+class KillingFiles:
+    """Lets `survive` writes and removals through, those of the simulated hardware among them, and dies after the next."""
+
+    def __init__(self, survive: int) -> None:
+        self.survive = survive
+
+    def write_atomic(self, path: AnyPath, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+        dra_driver.files.write_atomic(path, data, mode=mode, sync=sync)
+        self._count()
+
+    def write_new(self, path: AnyPath, data: bytes, *, mode: int = 0o600) -> bool:
+        written = dra_driver.files.write_new(path, data, mode=mode)
+        self._count()
+        return written
+
+    def remove(self, path: AnyPath, *, sync: bool = True) -> bool:
+        removed = dra_driver.files.remove(path, sync=sync)
+        self._count()
+        return removed
+
+    def _count(self) -> None:
+        self.survive -= 1
+        if self.survive == -1:
+            raise Killed
+
+
 class Node:
     """The parts of a plugin that prepare claims, a supervisor beside it, and one claim."""
 
@@ -56,7 +88,13 @@ class Node:
         file.write_text(PROFILE.replace("MIG", STATIC if mode is MigMode.STATIC else ""))
         profile = load_profile(file)
         make_driver_root(profile, self.root, node_name="node-a", device_nodes=False)
-        self.backend = SimulatedBackend(profile, "node-a", driver_root=self.root)
+        self._profile, self._mode = profile, mode
+        self.start()
+
+    def start(self, files: Files = dra_driver.files) -> None:
+        """A new process of the plugin."""
+        profile, mode, path = self._profile, self._mode, self.path
+        self.backend = SimulatedBackend(profile, "node-a", driver_root=self.root, files=files)
         self.devices = build_devices(self.backend.scan(), node=NodeConfig(mode))
         managed = {gpu.uuid: False for gpu in profile.gpus_on("node-a")} if mode is MigMode.DYNAMIC else {}
         local = Root(PurePosixPath(self.root), self.root, PLACEHOLDERS)
@@ -67,9 +105,9 @@ class Node:
             devices=lambda: self.devices,
             inventory=self.backend.scan,
             edits=DriverEdits(local, host=local, proc=self.root / "proc", sysfs=self.root / "sys"),
-            records=RecordStore(path / "claims", boot_id="boot"),
-            specs=SpecStore(path / "cdi", DRIVER),
-            metadata=MetadataStore(path / "metadata", DRIVER),
+            records=RecordStore(path / "claims", boot_id="boot", files=files),
+            specs=SpecStore(path / "cdi", DRIVER, files=files),
+            metadata=MetadataStore(path / "metadata", DRIVER, files=files),
             partitions=MigDevices(self.backend.mig, lambda: managed, lambda: None),
             sharing=NodeSharing(DriverPrograms(lambda: self.root, simulated=True), self.mps),
         )
@@ -124,3 +162,30 @@ def test_each_mig_device_has_a_daemon_of_its_own_that_ends_with_the_claim(node: 
     node.engine.unprepare(ref)
 
     assert (before, []) == (node.uuids(), [path.name for path in node.mps.iterdir() if path.is_dir()])
+
+
+@pytest.mark.parametrize("node", [MigMode.DYNAMIC], indirect=True)
+def test_killed_anywhere_no_daemon_outlives_its_mig_device_and_none_is_left(node: Node) -> None:
+    ref = ClaimRef("team", "a", "uid")
+    counting = KillingFiles(1000)
+    node.start(counting)
+    node.engine.prepare(ref)
+    node.engine.unprepare(ref)
+    steps = 1000 - counting.survive
+    assert steps > 20
+
+    for survive in range(steps):
+        node.start(KillingFiles(survive))
+        with pytest.raises(Killed):
+            node.engine.prepare(ref)
+            node.engine.unprepare(ref)
+        node.start()
+        served = [(path / "pipe/devices").read_text().strip() for path in node.mps.iterdir() if path.is_dir()]
+        assert set(served) <= set(node.uuids()), survive
+        if node.engine.held():
+            node.engine.prepare(ref)
+            assert 2 == len(set(node.pipes()))
+        node.engine.unprepare(ref)
+        assert ([], []) == (node.uuids(), [path.name for path in node.mps.iterdir() if path.is_dir()]), (
+            survive
+        )
