@@ -169,16 +169,14 @@ def test_killed_anywhere_no_daemon_outlives_its_mig_device_and_none_is_left(node
     ref = ClaimRef("team", "a", "uid")
     counting = KillingFiles(1000)
     node.start(counting)
-    node.engine.prepare(ref)
-    node.engine.unprepare(ref)
+    prepare_and_unprepare(node, ref)
     steps = 1000 - counting.survive
     assert steps > 20
 
     for survive in range(steps):
         node.start(KillingFiles(survive))
         with pytest.raises(Killed):
-            node.engine.prepare(ref)
-            node.engine.unprepare(ref)
+            prepare_and_unprepare(node, ref)
         node.start()
         served = [(path / "pipe/devices").read_text().strip() for path in node.mps.iterdir() if path.is_dir()]
         assert set(served) <= set(node.uuids()), survive
@@ -189,3 +187,8 @@ def test_killed_anywhere_no_daemon_outlives_its_mig_device_and_none_is_left(node
         assert ([], []) == (node.uuids(), [path.name for path in node.mps.iterdir() if path.is_dir()]), (
             survive
         )
+
+
+def prepare_and_unprepare(node: Node, ref: ClaimRef) -> None:
+    node.engine.prepare(ref)
+    node.engine.unprepare(ref)
