@@ -31,16 +31,15 @@ def is_for(claim: Object, pod: Object) -> bool:
     return owner is not None and owner["uid"] == pod["metadata"]["uid"]
 
 
+def template_status(pod: Object, entry: Object) -> Object | None:
+    """What was noted of an entry of spec.resourceClaims that names a template; None before its claim is made."""
+    statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    return next((status for status in statuses if status["name"] == entry["name"]), None)
+
+
 def claim_name(pod: Object, entry: Object) -> str | None:
-    """The name of the claim behind an entry of spec.resourceClaims; None while it is not made."""
-    if entry.get("resourceClaimName"):
-        named: str = entry["resourceClaimName"]
-        return named
-    for status in (pod.get("status") or {}).get("resourceClaimStatuses") or []:
-        if status["name"] == entry["name"]:
-            made: str | None = status.get("resourceClaimName")
-            return made
-    return None
+    """The name of the claim behind an entry of spec.resourceClaims; None while there is none, or none is needed."""
+    return entry.get("resourceClaimName") or (template_status(pod, entry) or {}).get("resourceClaimName")
 
 
 def is_reserved_for(claim: Object, pod: Object) -> bool:

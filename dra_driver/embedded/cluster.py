@@ -150,17 +150,17 @@ class Cluster:
             )
 
         kubelet = new_kubelet().start()
-        command = [sys.executable, "-m", "dra_driver", "kubelet-plugin", f"--node-name={name}"]
-        command += [
+        plugin = _process(
+            directory / "plugin.log",
+            "kubelet-plugin",
+            f"--node-name={name}",
             f"--backend=simulated:{profile}",
             f"--kubeconfig={self.kubeconfig}",
             f"--cdi-dir={cdi_dir}",
-        ]
-        command += [
             f"--kubelet-plugins-dir={kubelet.plugins_dir}",
             f"--kubelet-registry-dir={kubelet.registry_dir}",
-        ]
-        plugin = PluginProcess([*command, *flags], directory / "plugin.log")
+            *flags,
+        )
         node = ClusterNode(name, profile, directory, kubelet, plugin, new_kubelet)
         self._closing.callback(node.stop)
         plugin.start()
@@ -171,27 +171,22 @@ class Cluster:
         """A running replica, which says why Pods wait. Nothing calls its webhook, since none is registered."""
         with contextlib.suppress(AlreadyExistsError):
             self.client.create(NAMESPACES, {"metadata": {"name": CONTROLLER_NAMESPACE}})
-        command = [sys.executable, "-m", "dra_driver", "controller", f"--namespace={CONTROLLER_NAMESPACE}"]
-        command += [
+        controller = _process(
+            self.directory / f"{identity}.log",
+            "controller",
+            f"--namespace={CONTROLLER_NAMESPACE}",
             f"--kubeconfig={self.kubeconfig}",
             f"--identity={identity}",
             "--webhook-address=127.0.0.1:0",
-        ]
-        controller = PluginProcess(command, self.directory / f"{identity}.log")
+        )
         self._closing.callback(controller.stop)
         return controller.start()
 
     def add_mps_supervisor(self, node: ClusterNode) -> PluginProcess:
         """The process that runs MPS daemons on the node, for claims that ask for MPS."""
         plugins_dir = node.kubelet.plugins_dir
-        command = [
-            sys.executable,
-            "-m",
-            "dra_driver",
-            "mps-supervisor",
-            f"--kubelet-plugins-dir={plugins_dir}",
-        ]
-        supervisor = PluginProcess(command, node.directory / "mps-supervisor.log")
+        log = node.directory / "mps-supervisor.log"
+        supervisor = _process(log, "mps-supervisor", f"--kubelet-plugins-dir={plugins_dir}")
         self._closing.callback(_clear_daemons, plugins_dir / DRIVER_NAME / "mps")
         self._closing.callback(supervisor.stop)
         return supervisor.start()
@@ -204,6 +199,10 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _process(log: Path, *arguments: str) -> PluginProcess:
+    return PluginProcess([sys.executable, "-m", "dra_driver", *arguments], log)
 
 
 def _clear_daemons(directory: Path) -> None:

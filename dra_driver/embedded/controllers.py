@@ -28,25 +28,22 @@ from dra_driver.embedded.claims import (
     is_reserved_for,
     owning_pod,
 )
-from dra_driver.embedded.pod_warnings import PodWarnings
+from dra_driver.embedded.events import PodEvents
+from dra_driver.embedded.pods import patch_status
 from dra_driver.embedded.workqueue import WorkQueue
 from dra_driver.errors import ApiError, UnavailableError
-from dra_driver.kube.client import APPLY, Client
+from dra_driver.kube.backoff import Backoff
+from dra_driver.kube.client import Client
 from dra_driver.kube.errors import NotFoundError, ObjectConflictError
 from dra_driver.kube.reflector import Reflector
-from dra_driver.kube.resources import (
-    PODS,
-    RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_CLAIMS,
-)
+from dra_driver.kube.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 
 log = structlog.get_logger(__name__)
 
 Object = dict[str, Any]
 _Key = tuple[str, str, str]  # "pod" or "claim", namespace, name
 
-_FIRST_RETRY_SECONDS = 0.1
-_LAST_RETRY_SECONDS = 10.0
+_RETRY_SECONDS, _RETRY_CAP_SECONDS = 0.2, 10.0
 _POD, _CLAIM = "pod", "claim"
 
 
@@ -63,8 +60,8 @@ class Controllers:
         self._pods = Reflector(client, PODS, on_event=self._pod_changed)
         self._claims = Reflector(client, RESOURCE_CLAIMS, on_event=self._claim_changed)
         self._templates = Reflector(client, RESOURCE_CLAIM_TEMPLATES, on_event=self._template_changed)
-        self._failures: dict[_Key, int] = {}
-        self._warnings = PodWarnings(client, "resource_claim")
+        self._retries: dict[_Key, Backoff] = {}
+        self._events = PodEvents(client, "resource_claim")
         self._thread = threading.Thread(target=self._run, name="controllers")
 
     def start(self) -> None:
@@ -131,22 +128,20 @@ class Controllers:
             try:
                 look(namespace, name)
             except (ApiError, UnavailableError, TemplateError) as error:
-                failures = self._failures[key] = self._failures.get(key, 0) + 1
-                delay = min(_FIRST_RETRY_SECONDS * 2 ** min(failures, 10), _LAST_RETRY_SECONDS)
-                self._queue.add(key, delay)
+                backoff = self._retries.setdefault(key, Backoff(_RETRY_SECONDS, _RETRY_CAP_SECONDS))
+                self._queue.add(key, backoff.delay())
                 if not isinstance(error, ObjectConflictError):
                     log.warning(
                         "will be tried again", what=what, namespace=namespace, name=name, err=str(error)
                     )
             else:
-                self._failures.pop(key, None)
+                self._retries.pop(key, None)
 
     # Pods
 
     def _sync_pod(self, namespace: str, name: str) -> None:
         pod = self._pods.get(name, namespace)
         if pod is None or "deletionTimestamp" in pod["metadata"] or is_done(pod):
-            self._warnings.forget(namespace, name)
             return
         made: dict[str, str] = {}
         failed: TemplateError | None = None
@@ -156,11 +151,11 @@ class Controllers:
                     made[entry["name"]] = created
             except TemplateError as error:
                 failed = error
-                self._warnings.warn(
-                    pod, "FailedResourceClaimCreation", f"PodResourceClaim {entry['name']}: {error}"
-                )
+                text = f"PodResourceClaim {entry['name']}: {error}"
+                self._events.warning(pod, "FailedResourceClaimCreation", text)
         if made:
-            self._note_claims(pod, made)
+            noted = [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
+            patch_status(self._client, pod, {"resourceClaimStatuses": noted})
         if failed is not None:
             raise failed
         if pod["spec"].get("nodeName"):
@@ -190,33 +185,6 @@ class Controllers:
         self._claims.adopt(claim)
         created: str = claim["metadata"]["name"]
         return created
-
-    def _note_claims(self, pod: Object, made: dict[str, str]) -> None:
-        statuses = {
-            status["name"]: status for status in (pod.get("status") or {}).get("resourceClaimStatuses") or []
-        }
-        statuses |= {name: {"name": name, "resourceClaimName": claim} for name, claim in made.items()}
-        metadata = pod["metadata"]
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": metadata["name"],
-                "namespace": metadata["namespace"],
-                "uid": metadata["uid"],
-            },
-            "status": {"resourceClaimStatuses": list(statuses.values())},
-        }
-        self._client.patch(
-            PODS,
-            metadata["name"],
-            body,
-            namespace=metadata["namespace"],
-            subresource="status",
-            content_type=APPLY,
-            field_manager="ResourceClaimController",
-            force=True,
-        )
 
     def _reserve_allocated(self, pod: Object) -> None:
         """Reserve what a Pod uses that came to its node past the scheduler."""

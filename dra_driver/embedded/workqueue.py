@@ -1,6 +1,5 @@
 """A queue of keys to look at: each at most once at a time, now or after a while."""
 
-import heapq
 import threading
 import time
 from collections.abc import Hashable
@@ -14,9 +13,7 @@ class WorkQueue(Generic[K]):
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._due: dict[K, float] = {}
-        self._heap: list[tuple[float, int, K]] = []
-        self._count = 0
+        self._due: dict[K, float] = {}  # by time.monotonic
         self._stopped = False
 
     @property
@@ -27,22 +24,17 @@ class WorkQueue(Generic[K]):
         """Have `key` looked at in `delay` seconds."""
         due = time.monotonic() + delay
         with self._changed:
-            if self._due.get(key, float("inf")) <= due:
-                return
-            self._due[key] = due
-            self._count += 1
-            heapq.heappush(self._heap, (due, self._count, key))
-            self._changed.notify()
+            if due < self._due.get(key, float("inf")):
+                self._due[key] = due
+                self._changed.notify()
 
     def get(self) -> K | None:
         """The next key, once it is due; None when the queue was stopped."""
         with self._changed:
             while not self._stopped:
-                while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
-                    heapq.heappop(self._heap)  # was moved forward since
-                wait = self._heap[0][0] - time.monotonic() if self._heap else None
-                if wait is not None and wait <= 0:
-                    _, _, key = heapq.heappop(self._heap)
+                key = min(self._due, key=self._due.__getitem__, default=None)
+                wait = None if key is None else self._due[key] - time.monotonic()
+                if key is not None and wait is not None and wait <= 0:
                     del self._due[key]
                     return key
                 self._changed.wait(wait)

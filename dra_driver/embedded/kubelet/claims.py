@@ -121,25 +121,20 @@ def _device_state(device: Device) -> dict[str, Any]:
 
 def _read(path: Path) -> list[ClaimInfo]:
     try:
-        content = path.read_bytes()
+        return _decode(path.read_bytes())
     except FileNotFoundError:
         return []
-    try:
-        body = json.loads(content)
-        data, checksum = body["Data"], body["Checksum"]
-        matches = zlib.crc32(data.encode()) == checksum
-        claims = (
-            [_claim(state) for state in json.loads(data)["ClaimInfoStateList"] or ()] if matches else None
-        )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RecordError(
-            f"the kubelet's claim checkpoint {path} cannot be read; delete the file to start without it"
+            f"the kubelet's claim checkpoint {path} cannot be read ({error}); delete the file to start without it"
         ) from error
-    if claims is None:
-        raise RecordError(
-            f"the checksum of the kubelet's claim checkpoint {path} is wrong; delete the file to start without it"
-        )
-    return claims
+
+
+def _decode(content: bytes) -> list[ClaimInfo]:
+    body = json.loads(content)
+    if zlib.crc32(body["Data"].encode()) != body["Checksum"]:
+        raise ValueError("wrong checksum")
+    return [_claim(state) for state in json.loads(body["Data"])["ClaimInfoStateList"] or ()]
 
 
 def _claim(state: dict[str, Any]) -> ClaimInfo:

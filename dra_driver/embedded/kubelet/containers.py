@@ -74,16 +74,13 @@ class ContainerView:
 class Runtime:
     """Makes containers from the spec files in `cdi_dirs`, of which the last has priority.
 
-    `host_root` is where the host's files are looked up. With `placeholders`, an empty regular file counts as a
+    With `placeholders`, an empty regular file counts as a
     character device without numbers: simulated GPUs have these where their nodes cannot be made (not root). A
     real runtime refuses them.
     """
 
-    def __init__(
-        self, cdi_dirs: Sequence[Path], *, host_root: Path = Path("/"), placeholders: bool = False
-    ) -> None:
+    def __init__(self, cdi_dirs: Sequence[Path], *, placeholders: bool = False) -> None:
         self._cdi_dirs = tuple(cdi_dirs)
-        self._host_root = host_root
         self._placeholders = placeholders
 
     def create(self, container: Mapping[str, Any], cdi_ids: Iterable[str]) -> ContainerView:
@@ -121,10 +118,10 @@ class Runtime:
                 nodes[body["path"]] = self._device_node(body)
             for body in edits.get("mounts") or ():
                 mounts.pop(body["containerPath"], None)
-                mounts[body["containerPath"]] = self._mount(body)
+                mounts[body["containerPath"]] = _mount(body)
             hooks += [_hook(body) for body in edits.get("hooks") or ()]
             gids.update(dict.fromkeys(gid for gid in edits.get("additionalGids") or () if gid))
-        self._check_hooks(hooks)
+        _check_hooks(hooks)
         by_depth = sorted(
             mounts.values(), key=lambda mount: os.path.normpath(mount.container_path).count("/")
         )
@@ -138,7 +135,7 @@ class Runtime:
         given = bool(kind) and (bool(major) or kind == "p")  # the node need not exist on the host
         number: tuple[int | None, int | None] = major, minor
         try:
-            found = self._host(host_path).lstat()
+            found = Path(host_path).lstat()
         except OSError as error:
             if not given:
                 raise _injection(f'failed to stat CDI host device "{host_path}": {_reason(error)}') from error
@@ -161,37 +158,36 @@ class Runtime:
         permissions = body.get("permissions") or "rwm"
         return DeviceNode(path, host_path, kind, *number, mode, permissions, body.get("uid"), body.get("gid"))
 
-    def _mount(self, body: Mapping[str, Any]) -> Mount:
-        host_path, path = body["hostPath"], body["containerPath"]
-        mount = Mount(host_path, path, body.get("type") or "", tuple(body.get("options") or ()))
-        if mount.type == "bind" or {"bind", "rbind"}.intersection(mount.options):
-            try:
-                self._host(host_path).stat()
-            except OSError as error:
-                raise _start_error(
-                    f"failed to fulfil mount request: open {host_path}: {_reason(error)}"
-                ) from error
-        elif mount.type in {"", "none"}:
+
+def _mount(body: Mapping[str, Any]) -> Mount:
+    host_path, path = body["hostPath"], body["containerPath"]
+    mount = Mount(host_path, path, body.get("type") or "", tuple(body.get("options") or ()))
+    if mount.type == "bind" or {"bind", "rbind"}.intersection(mount.options):
+        try:
+            Path(host_path).stat()
+        except OSError as error:
             raise _start_error(
-                f'error mounting "{host_path}" to rootfs at "{path}": mount src={host_path}, dst={path}: '
-                "no such device"
+                f"failed to fulfil mount request: open {host_path}: {_reason(error)}"
+            ) from error
+    elif mount.type in {"", "none"}:
+        raise _start_error(
+            f'error mounting "{host_path}" to rootfs at "{path}": mount src={host_path}, dst={path}: '
+            "no such device"
+        )
+    return mount
+
+
+def _check_hooks(hooks: Iterable[Hook]) -> None:
+    """Programs of the hooks that run on the host before the process starts must be there."""
+    numbers: Counter[str] = Counter()
+    for hook in hooks:
+        if hook.name in _HOST_HOOKS and not os.access(Path(hook.path), os.X_OK):
+            there = Path(hook.path).exists()
+            reason = "permission denied" if there else "no such file or directory"
+            raise _start_error(
+                f"error running {hook.name} hook #{numbers[hook.name]}: fork/exec {hook.path}: {reason}"
             )
-        return mount
-
-    def _check_hooks(self, hooks: Iterable[Hook]) -> None:
-        """Programs of the hooks that run on the host before the process starts must be there."""
-        numbers: Counter[str] = Counter()
-        for hook in hooks:
-            if hook.name in _HOST_HOOKS and not os.access(self._host(hook.path), os.X_OK):
-                there = self._host(hook.path).exists()
-                reason = "permission denied" if there else "no such file or directory"
-                raise _start_error(
-                    f"error running {hook.name} hook #{numbers[hook.name]}: fork/exec {hook.path}: {reason}"
-                )
-            numbers[hook.name] += 1
-
-    def _host(self, path: str) -> Path:
-        return self._host_root / path.lstrip("/")
+        numbers[hook.name] += 1
 
 
 def _hook(body: Mapping[str, Any]) -> Hook:

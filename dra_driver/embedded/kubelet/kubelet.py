@@ -13,18 +13,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import grpc
 import structlog
 
-from dra_driver.embedded.kubelet import node, status
+from dra_driver.embedded.events import PodEvents
+from dra_driver.embedded.kubelet import node
 from dra_driver.embedded.kubelet.claims import ClaimCache
 from dra_driver.embedded.kubelet.containers import ContainerView, Runtime
 from dra_driver.embedded.kubelet.errors import KubeletError
 from dra_driver.embedded.kubelet.manager import ClaimManager
 from dra_driver.embedded.kubelet.plugins import Plugin, PluginStore
-from dra_driver.embedded.kubelet.podresources import PodResources
 from dra_driver.embedded.kubelet.pods import Node, PodWorker
-from dra_driver.embedded.kubelet.recorder import EventRecorder
 from dra_driver.embedded.kubelet.timing import Timing
 from dra_driver.embedded.kubelet.watcher import PluginWatcher
 from dra_driver.embedded.kubelet.wiping import SliceWiper
@@ -34,8 +32,6 @@ from dra_driver.kube.client import Client
 from dra_driver.kube.errors import ResponseError
 from dra_driver.kube.reflector import Reflector
 from dra_driver.kube.resources import PODS, RESOURCE_CLAIMS
-from dra_driver.kubelet import sockets
-from dra_driver.kubelet.pb import podresources_v1_pb2_grpc
 from dra_driver.kubelet.registration import VERSIONS
 
 log = structlog.get_logger(__name__)
@@ -46,9 +42,9 @@ _HOST_IP = "127.0.0.1"
 class Kubelet:
     """The kubelet of the node `node_name`, with its directory tree under `root`.
 
-    Drivers find `root/plugins_registry` and `root/plugins`; pod-resources is served below `root/pod-resources`.
-    `cdi_dirs`, `host_root` and `placeholders` are the container runtime's (see `containers.Runtime`).
-    `supported_versions` are the DRA protocols this kubelet speaks: one before 1.34 knows v1beta1 only.
+    Drivers find `root/plugins_registry` and `root/plugins`. `cdi_dirs` and `placeholders` are the container
+    runtime's (see `containers.Runtime`). `supported_versions` are the DRA protocols this kubelet speaks: one before
+    1.34 knows v1beta1 only.
     """
 
     def __init__(
@@ -58,7 +54,6 @@ class Kubelet:
         node_name: str,
         root: Path,
         cdi_dirs: Sequence[Path],
-        host_root: Path = Path("/"),
         placeholders: bool = False,
         supported_versions: Sequence[str] = VERSIONS,
         timing: Timing | None = None,
@@ -66,11 +61,9 @@ class Kubelet:
         self.node_name = node_name
         self.registry_dir = root / "plugins_registry"
         self.plugins_dir = root / "plugins"
-        self.pod_resources_socket = root / "pod-resources" / "kubelet.sock"
         timing = timing or Timing()
-        for directory in (self.registry_dir, self.plugins_dir, self.pod_resources_socket.parent):
+        for directory in (self.registry_dir, self.plugins_dir):
             directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-        sockets.check_path(self.pod_resources_socket)
         self._client = client
         self._timing = timing
         self._wiper = SliceWiper(client, node_name, timing.wipe)
@@ -80,8 +73,8 @@ class Kubelet:
         self._node = Node(
             client,
             self._claims,
-            Runtime(cdi_dirs, host_root=host_root, placeholders=placeholders),
-            EventRecorder(client, node_name),
+            Runtime(cdi_dirs, placeholders=placeholders),
+            PodEvents(client, "kubelet", node_name),
             timing,
             _HOST_IP,
         )
@@ -93,12 +86,10 @@ class Kubelet:
         self._lock = threading.Lock()  # of the two above
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._server: grpc.Server | None = None
 
     def start(self) -> Self:
         """Register the node, then look after plugins and Pods; an API server that is away is waited for."""
         loops = [self._reconcile] if self._try_to_join() else [self._reconcile, self._join_cluster]
-        self._server = sockets.serve(self.pod_resources_socket, self._add_services)
         self._watcher.start()
         self._pods.start()
         for loop in loops:
@@ -125,8 +116,6 @@ class Kubelet:
             worker.join()
         for thread in self._threads:
             thread.join()
-        if self._server is not None:
-            self._server.stop(grace=None).wait()
 
     def registered(self) -> Mapping[str, Sequence[Plugin]]:
         """The registered plugins by driver name, oldest first."""
@@ -145,16 +134,6 @@ class Kubelet:
         with self._lock:
             workers = list(self._workers.values())
         return {worker.key: views for worker in workers if (views := worker.views())}
-
-    def _add_services(self, server: grpc.Server) -> None:
-        podresources_v1_pb2_grpc.add_PodResourcesListerServicer_to_server(
-            PodResources(self._active_pods, self._claims), server
-        )
-
-    def _active_pods(self) -> list[dict[str, Any]]:
-        with self._lock:
-            pods = [worker.pod for worker in self._workers.values()]
-        return [pod for pod in pods if (pod.get("status") or {}).get("phase") not in status.TERMINAL_PHASES]
 
     def _get_claim(self, namespace: str, name: str) -> dict[str, Any]:
         try:

@@ -9,16 +9,14 @@ One thing differs: a Pod that never got to the point of being noted does not unp
 uses.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from dra_driver.embedded.claims import Object, is_for, is_reserved_for, template_status
 from dra_driver.embedded.kubelet.claims import ClaimCache, ClaimInfo
 from dra_driver.embedded.kubelet.errors import KubeletError
 from dra_driver.embedded.kubelet.plugins import Answer, Plugin, PluginStore
 from dra_driver.errors import DriverError
 from dra_driver.prepare.claim import ClaimRef
-
-Object = Mapping[str, Any]
 
 
 class ClaimManager:
@@ -69,10 +67,6 @@ class ClaimManager:
             for cdi_id in self._known(pod, name).cdi_ids(request)
         ]
 
-    def container_claims(self, pod: Object, container: Object) -> list[ClaimInfo]:
-        """The claims that a container uses."""
-        return [self._known(pod, name) for name, _ in _container_requests(pod, container)]
-
     def _known(self, pod: Object, name: str) -> ClaimInfo:
         namespace = pod["metadata"]["namespace"]
         with self._cache.lock:
@@ -108,11 +102,9 @@ class ClaimManager:
                     ref = ClaimRef(info.namespace, info.name, info.uid)
                     batches.setdefault(driver, (plugins[driver], []))[1].append(ref)
         for driver, (plugin, refs) in batches.items():
-            answers = plugin.prepare(refs)
-            for uid, answer in _judged("NodePrepareResources", refs, answers):
+            for uid, answer in _judged("NodePrepareResources", refs, plugin.prepare(refs)):
                 with self._cache.lock:
                     infos[uid].drivers[driver] += answer.devices
-            _count("NodePrepareResources", refs, answers)
         with self._cache.saving("ResourceClaim state"):
             for info in infos.values():
                 info.prepared = True
@@ -126,18 +118,17 @@ class ClaimManager:
         except DriverError as error:
             raise KubeletError(f"fetch ResourceClaim {name}: {error}") from error
         uid = claim["metadata"]["uid"]
-        if must_check_owner and not _is_controlled_by(claim, metadata["uid"]):
+        if must_check_owner and not is_for(claim, pod):
             namespace = metadata["namespace"]
             raise KubeletError(
                 f"ResourceClaim {namespace}/{name} was not created for Pod {namespace}/{metadata['name']} "
                 "(Pod is not owner)"
             )
-        status = claim.get("status") or {}
-        if all(entry.get("uid") != metadata["uid"] for entry in status.get("reservedFor") or ()):
+        if not is_reserved_for(claim, pod):
             raise KubeletError(
                 f"pod {metadata['name']} ({metadata['uid']}) is not allowed to use ResourceClaim {name} ({uid})"
             )
-        allocation = status.get("allocation")
+        allocation = claim["status"].get("allocation")
         if not allocation:
             raise KubeletError(f"ResourceClaim {name}: not allocated")
         results = (allocation.get("devices") or {}).get("results") or ()
@@ -160,17 +151,16 @@ class ClaimManager:
                 for driver in info.drivers:
                     batches.setdefault(driver, []).append(ClaimRef(namespace, name, info.uid))
         for driver, refs in batches.items():
-            answers = self._plugins.get(driver).unprepare(refs)
-            for _ in _judged("NodeUnprepareResources", refs, answers):
-                pass
-            _count("NodeUnprepareResources", refs, answers)
+            list(_judged("NodeUnprepareResources", refs, self._plugins.get(driver).unprepare(refs)))
         with self._cache.saving("ResourceClaim state"):
             for name in done:
                 self._cache.delete(namespace, name)
 
 
-def _judged(method: str, refs: Sequence[ClaimRef], answers: Mapping[str, Answer]) -> Any:
-    """The answers one by one; KubeletError at the first that is none or failed."""
+def _judged(
+    method: str, refs: Sequence[ClaimRef], answers: Mapping[str, Answer]
+) -> Iterator[tuple[str, Answer]]:
+    """The answers one by one; KubeletError at the first that is none or failed, and at the end if some are missing."""
     names = {ref.uid: ref.name for ref in refs}
     for uid, answer in answers.items():
         if uid not in names:
@@ -178,11 +168,7 @@ def _judged(method: str, refs: Sequence[ClaimRef], answers: Mapping[str, Answer]
         if answer.error:
             raise KubeletError(f"{method} failed for ResourceClaim {names[uid]}: {answer.error}")
         yield uid, answer
-
-
-def _count(method: str, refs: Sequence[ClaimRef], answers: Mapping[str, Answer]) -> None:
-    skipped = len(refs) - len(answers)
-    if skipped:
+    if skipped := len(refs) - len(answers):
         raise KubeletError(f"{method} skipped {skipped} ResourceClaims")
 
 
@@ -204,10 +190,10 @@ def _claim_name(pod: Object, claim: Object) -> tuple[str | None, bool]:
         raise KubeletError(
             f'{place}, spec.resourceClaim "{claim["name"]}": none of the supported fields are set'
         )
-    for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
-        if status["name"] == claim["name"]:
-            return status.get("resourceClaimName"), True
-    raise KubeletError(f"{place}: ResourceClaim not created yet")
+    status = template_status(pod, claim)
+    if status is None:
+        raise KubeletError(f"{place}: ResourceClaim not created yet")
+    return status.get("resourceClaimName"), True
 
 
 def _container_requests(pod: Object, container: Object) -> list[tuple[str, list[str]]]:
@@ -226,16 +212,7 @@ def _container_requests(pod: Object, container: Object) -> list[tuple[str, list[
     if extended:
         amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
         for mapping in extended.get("requestMappings") or ():
-            if mapping["containerName"] == container["name"] and amounts.get(
-                mapping["resourceName"], "0"
-            ) not in {
-                "0",
-                0,
-            }:
+            wanted_here = mapping["containerName"] == container["name"]
+            if wanted_here and amounts.get(mapping["resourceName"], "0") != "0":
                 found.setdefault(extended["resourceClaimName"], []).append(mapping["requestName"])
     return list(found.items())
-
-
-def _is_controlled_by(claim: Object, pod_uid: str) -> bool:
-    owners = claim["metadata"].get("ownerReferences") or ()
-    return any(owner.get("controller") and owner.get("uid") == pod_uid for owner in owners)

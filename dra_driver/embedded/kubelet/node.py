@@ -4,9 +4,10 @@ import os
 import platform
 from typing import Any
 
-from dra_driver.embedded.kubelet.status import now
+from dra_driver.embedded.pods import STRATEGIC_PATCH
 from dra_driver.kube.client import Client
 from dra_driver.kube.errors import AlreadyExistsError
+from dra_driver.kube.events import timestamp
 from dra_driver.kube.resources import NODES
 
 KUBELET_VERSION = "v1.36.2-embedded"
@@ -24,7 +25,7 @@ def node_object(name: str, ip: str) -> dict[str, Any]:
     """The Node `name` at the address `ip`, ready for Pods."""
     machine = platform.machine()
     architecture = _ARCHITECTURES.get(machine, machine)
-    time = now()
+    time = timestamp()
     conditions = [
         _condition(f"{kind}Pressure", "False", f"KubeletHas{reason}", f"kubelet has {text}", time)
         for kind, reason, text in _PRESSURES
@@ -69,13 +70,8 @@ def register(client: Client, name: str, ip: str) -> None:
     try:
         client.create(NODES, body)
     except AlreadyExistsError:
-        client.patch(
-            NODES,
-            name,
-            {"status": body["status"]},
-            subresource="status",
-            content_type="application/strategic-merge-patch+json",
-        )
+        change = {"status": body["status"]}
+        client.patch(NODES, name, change, subresource="status", content_type=STRATEGIC_PATCH)
 
 
 def _condition(kind: str, status: str, reason: str, message: str, time: str) -> dict[str, str]:

@@ -7,32 +7,29 @@ the Pod stays Terminating.
 """
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
+from dra_driver.embedded.events import PodEvents
 from dra_driver.embedded.kubelet import status
 from dra_driver.embedded.kubelet.containers import ContainerView, Runtime
 from dra_driver.embedded.kubelet.errors import ContainerError, KubeletError, RunContainerError
 from dra_driver.embedded.kubelet.manager import ClaimManager
-from dra_driver.embedded.kubelet.recorder import EventRecorder
 from dra_driver.embedded.kubelet.timing import Timing
+from dra_driver.embedded.pods import patch_status
 from dra_driver.errors import ApiError, UnavailableError
 from dra_driver.kube.backoff import Backoff
 from dra_driver.kube.client import Client
 from dra_driver.kube.errors import NotFoundError, ObjectConflictError
+from dra_driver.kube.events import timestamp
 from dra_driver.kube.resources import PODS
 
 log = structlog.get_logger(__name__)
 
-RUN_SECONDS = "embedded.dra-driver/run-seconds"
-"""Annotation of a Pod whose restartPolicy is not Always: its containers end, well, after so many seconds."""
-
 _ACCESS = "can be accessed by the pod"
-_STRATEGIC = "application/strategic-merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class Node:
     client: Client
     claims: ClaimManager
     runtime: Runtime
-    events: EventRecorder
+    events: PodEvents
     timing: Timing
     host_ip: str
 
@@ -64,11 +61,10 @@ class PodWorker:
         self._ended = ended
         self._deleted = False  # the object is gone
         self._stopping = False
-        self._started_at = (pod.get("status") or {}).get("startTime") or status.now()
+        self._started_at = (pod.get("status") or {}).get("startTime") or timestamp()
         self._sandbox = False
         self._containers = status.containers_of(pod)
         self._views: dict[str, ContainerView] = {}
-        self._ends_at: float | None = None  # by time.monotonic
         self._sent: dict[str, Any] | None = None
         self._backoff = Backoff(node.timing.pod_retry, node.timing.pod_retry_cap)
         self._lock = threading.Lock()  # of _pod, _deleted, _views
@@ -103,37 +99,34 @@ class PodWorker:
         if self._thread.is_alive():
             self._thread.join()
 
-    @property
-    def pod(self) -> dict[str, Any]:
-        with self._lock:
-            return self._pod
-
     def views(self) -> dict[str, ContainerView]:
         """The running containers."""
         with self._lock:
             return dict(self._views)
 
     def _run(self) -> None:
-        while not self._stopping:
-            self._wake.clear()
+        while True:
+            self._wake.clear()  # before anything is looked at, so that no news gets lost
+            if self._stopping:
+                return
             try:
-                done, wait = self._sync()
-                self._backoff.reset()
+                if self._sync():
+                    self._ended(self)
+                    return
             except (KubeletError, ApiError, UnavailableError) as error:
                 log.warning("pod not in its wanted state", pod=self.key, pod_uid=self.uid, err=str(error))
-                done, wait = False, self._backoff.delay()
-            if done:
-                self._ended(self)
-                return
-            self._wake.wait(wait)
+                self._wake.wait(self._backoff.delay())
+            else:
+                self._backoff.reset()
+                self._wake.wait()
 
-    def _sync(self) -> tuple[bool, float | None]:
-        """One attempt: whether all is done for ever, and else the seconds after which to look again."""
+    def _sync(self) -> bool:
+        """One attempt: whether all is done for ever, rather than until there is news."""
         with self._lock:
             pod, deleted = self._pod, self._deleted
         if deleted:
             self._terminate()
-            return True, None
+            return True
         if pod["metadata"].get("deletionTimestamp"):
             for name in self.views():
                 self._node.events.normal(pod, "Killing", f"Stopping container {name}", _field_path(pod, name))
@@ -144,15 +137,12 @@ class PodWorker:
                 raise
             self._send(pod, over=True)
             self._delete()
-            return True, None
-        over = self._ends_at is not None and self._ends_at <= time.monotonic()
-        if over or _phase(pod) in status.TERMINAL_PHASES:
+            return True
+        if _phase(pod) in status.TERMINAL_PHASES:
             self._terminate()
-            if over:
-                self._send(pod, over=True)
-            return False, None
-        self._start(pod)
-        return False, None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
+        else:
+            self._start(pod)
+        return False
 
     def _start(self, pod: dict[str, Any]) -> None:
         if not self._sandbox:
@@ -170,12 +160,10 @@ class PodWorker:
             self._sandbox = True
         failures = [
             failure
-            for container in _containers(pod)
+            for container in status.specs_of(pod)
             if not self._containers[container["name"]].started_at
             and (failure := self._create(pod, container)) is not None
         ]
-        if not failures and self._ends_at is None:
-            self._ends_at = _ends_at(pod)
         self._send(pod)
         if failures:
             raise failures[0]
@@ -228,14 +216,7 @@ class PodWorker:
         if body == self._sent:
             return
         try:
-            self._node.client.patch(
-                PODS,
-                self._name,
-                {"metadata": {"uid": self.uid}, "status": body},
-                namespace=self._namespace,
-                subresource="status",
-                content_type=_STRATEGIC,
-            )
+            patch_status(self._node.client, pod, body)
         except NotFoundError:
             return  # deleted by force: the watch tells
         self._sent = body
@@ -248,11 +229,6 @@ class PodWorker:
             )
         except (NotFoundError, ObjectConflictError):
             log.debug("pod was deleted by somebody else", pod=self.key, pod_uid=self.uid)
-
-
-def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    spec = pod["spec"]
-    return [*(spec.get("initContainers") or ()), *spec["containers"]]
 
 
 def _is_initial(pod: dict[str, Any], name: str) -> bool:
@@ -278,14 +254,3 @@ def _relevant(pod: dict[str, Any]) -> tuple[Any, ...]:
         known.get("extendedResourceClaimStatus"),
         _phase(pod) in status.TERMINAL_PHASES,
     )
-
-
-def _ends_at(pod: dict[str, Any]) -> float | None:
-    if pod["spec"].get("restartPolicy", "Always") == "Always":
-        return None
-    text = (pod["metadata"].get("annotations") or {}).get(RUN_SECONDS)
-    try:
-        return None if text is None else time.monotonic() + max(0.0, float(text))
-    except ValueError:
-        log.warning("annotation is no number of seconds", annotation=RUN_SECONDS, value=text)
-        return None

@@ -6,19 +6,15 @@ Conditions are sent as a strategic merge patch, so those of others (PodScheduled
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
+
+from dra_driver.kube.events import timestamp
 
 Object = Mapping[str, Any]
 
 CREATING = "ContainerCreating"
 _STATUSES = ("initContainerStatuses", "containerStatuses")
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
-
-
-def now() -> str:
-    """The time as the API writes it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +34,11 @@ class Container:
 
     def started(self) -> "Container":
         """The same container once its process runs."""
-        return replace(self, reason="", message="", started_at=now())
+        return replace(self, reason="", message="", started_at=timestamp())
 
     def ended(self) -> "Container":
         """The same container after its process ended well."""
-        return replace(self, finished_at=now())
+        return replace(self, finished_at=timestamp())
 
     def as_dict(self, spec: Object) -> dict[str, Any]:
         """An entry of containerStatuses; `spec` is the container in the Pod's spec."""
@@ -73,6 +69,11 @@ class Container:
         return {**body, "containerID": self.container_id} if self.started_at else body
 
 
+def specs_of(pod: Object) -> list[dict[str, Any]]:
+    """The containers in a Pod's spec, those that come first included."""
+    return [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
+
+
 def containers_of(pod: Object) -> dict[str, Container]:
     """The containers of a Pod by name, before any is made; one that ran under an earlier kubelet is restarted."""
     known = pod.get("status") or {}
@@ -80,8 +81,7 @@ def containers_of(pod: Object) -> dict[str, Container]:
     restarts = {
         name: c.get("restartCount", 0) + ("running" in (c.get("state") or {})) for name, c in before.items()
     }
-    spec = pod["spec"]
-    names = [c["name"] for c in [*(spec.get("initContainers") or ()), *spec["containers"]]]
+    names = [spec["name"] for spec in specs_of(pod)]
     return {name: Container(restarts=restarts.get(name, 0)) for name in names}
 
 
@@ -145,7 +145,7 @@ def _conditions(wanted: Mapping[str, tuple[bool, Object]], known: Any) -> list[d
         value = "True" if holds else "False"
         old = before.get(kind)
         same = old is not None and old.get("status") == value and old.get("lastTransitionTime")
-        time = old["lastTransitionTime"] if old is not None and same else now()
+        time = old["lastTransitionTime"] if old is not None and same else timestamp()
         # null takes away what an earlier patch put there
         reason = {"reason": why.get("reason"), "message": why.get("message")}
         found.append(

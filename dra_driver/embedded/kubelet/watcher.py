@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -40,7 +40,7 @@ class _Socket:
     backoff: Backoff
     busy: bool = False
     plugin: tuple[str, str] | None = None  # driver and endpoint, once registered
-    retry_at: float = field(default=0.0)  # by time.monotonic
+    retry_at: float = 0.0  # by time.monotonic
 
 
 class PluginWatcher:

@@ -4,7 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dra_driver.allocation.nodes import matches
-from dra_driver.embedded.claims import MAX_RESERVED_FOR, Object, is_for, is_reserved_for
+from dra_driver.embedded.claims import (
+    MAX_RESERVED_FOR,
+    Object,
+    claim_name,
+    is_for,
+    is_reserved_for,
+    template_status,
+)
 
 Lookup = Callable[[str, str], Object | None]  # name, namespace
 
@@ -46,23 +53,16 @@ def is_allocated(claim: Object) -> bool:
 
 def _named(pod: Object, entry: Object, claim: Lookup) -> Object | None:
     """The claim of an entry of spec.resourceClaims; None where the Pod turned out to need none."""
-    namespace, name = pod["metadata"]["namespace"], entry.get("resourceClaimName")
-    if name is not None:
-        found = claim(name, namespace)
-        if found is None:
-            raise NotYetError(f'resourceclaim "{name}" not found')
-        return found
-    statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
-    status = next((one for one in statuses if one["name"] == entry["name"]), None)
-    if status is None:
+    namespace, by_name = pod["metadata"]["namespace"], bool(entry.get("resourceClaimName"))
+    if not by_name and template_status(pod, entry) is None:
         raise NotYetError("")  # the claim controller is about to make it, or says in an Event why it cannot
-    name = status.get("resourceClaimName")
+    name = claim_name(pod, entry)
     if name is None:
         return None
     found = claim(name, namespace)
     if found is None:
-        raise NotYetError("")
-    if not is_for(found, pod):
+        raise NotYetError(f'resourceclaim "{name}" not found' if by_name else "")
+    if not by_name and not is_for(found, pod):
         owner, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         raise UnresolvableError(
             f"ResourceClaim {namespace}/{name} was not created for pod {namespace}/{owner} (pod is not owner), uid {uid}"

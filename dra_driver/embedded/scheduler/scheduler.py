@@ -13,7 +13,7 @@ import structlog
 
 from dra_driver.allocation import Snapshot
 from dra_driver.embedded.claims import Object
-from dra_driver.embedded.scheduler import events
+from dra_driver.embedded.events import PodEvents
 from dra_driver.embedded.scheduler.claims import NotYetError
 from dra_driver.embedded.scheduler.cycle import Cycle
 from dra_driver.embedded.scheduler.verdict import Verdict, rejected
@@ -28,13 +28,14 @@ log = structlog.get_logger(__name__)
 
 _RETRY_SECONDS = 0.5  # after a write that failed; mostly the watch wakes us before
 _FINISHED = {"Succeeded", "Failed"}
+_NAME = "default-scheduler"
 
 
 class Scheduler:
     """Schedules the Pods of a cluster until stopped."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self._events = PodEvents(client, _NAME)
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._devices_changed = threading.Event()  # slices or classes, since the snapshot was made
@@ -123,7 +124,7 @@ class Scheduler:
                 outcome = rejected(str(error), len(self._nodes.snapshot()), has_claims=True)
             if isinstance(outcome, Verdict):
                 if self._writer.set_verdict(pod, outcome):
-                    events.write(self._client, pod, "Warning", "FailedScheduling", outcome.message)
+                    self._events.warning(pod, "FailedScheduling", outcome.message)
                 return False
         except NotFoundError:
             return False  # deleted meanwhile
@@ -135,8 +136,7 @@ class Scheduler:
             return False
         self._bound[pod["metadata"]["uid"]] = outcome
         log.info("pod scheduled", pod=name, node=outcome)
-        message = f"Successfully assigned {name} to {outcome}"
-        events.write(self._client, pod, "Normal", "Scheduled", message)
+        self._events.normal(pod, "Scheduled", f"Successfully assigned {name} to {outcome}")
         return False
 
 
@@ -147,7 +147,7 @@ def _waits(pod: Object) -> bool:
         and not spec.get("schedulingGates")
         and not pod["metadata"].get("deletionTimestamp")
         and (pod.get("status") or {}).get("phase", "Pending") == "Pending"
-        and spec.get("schedulerName", events.COMPONENT) == events.COMPONENT
+        and spec.get("schedulerName", _NAME) == _NAME
     )
 
 

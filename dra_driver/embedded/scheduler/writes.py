@@ -5,17 +5,14 @@ that was half written is picked up where it was left, since its claims then have
 """
 
 import copy
-from datetime import UTC, datetime
-from typing import Any
 
 from dra_driver.embedded.claims import FINALIZER, Object, consumer, is_reserved_for
+from dra_driver.embedded.pods import patch_status
 from dra_driver.embedded.scheduler.verdict import Verdict
 from dra_driver.kube.client import Client
+from dra_driver.kube.events import timestamp
 from dra_driver.kube.reflector import Reflector
-from dra_driver.kube.resources import PODS, RESOURCE_CLAIMS, Resource
-
-_BINDINGS = Resource("", "v1", "bindings", "Binding", namespaced=True)
-_STRATEGIC = "application/strategic-merge-patch+json"
+from dra_driver.kube.resources import RESOURCE_CLAIMS, Resource
 
 
 class Writer:
@@ -39,7 +36,7 @@ class Writer:
             finalizers.append(FINALIZER)
             changed = self._client.replace(RESOURCE_CLAIMS, changed)
         status = changed.setdefault("status", {})
-        status["allocation"] = {**allocation, "allocationTimestamp": _now()}
+        status["allocation"] = {**allocation, "allocationTimestamp": timestamp()}
         self._reserve(changed, pod)
 
     def reserve(self, claim: Object, pod: Object) -> None:
@@ -62,13 +59,14 @@ class Writer:
         """Say in the Pod's status which claim its extended resources became."""
         status = {"resourceClaimName": claim["metadata"]["name"], "requestMappings": list(mappings)}
         if (pod.get("status") or {}).get("extendedResourceClaimStatus") != status:
-            self._patch(pod, {"extendedResourceClaimStatus": status})
+            patch_status(self._client, pod, {"extendedResourceClaimStatus": status})
 
     def bind(self, pod: Object, node: str) -> None:
         metadata = {name: pod["metadata"][name] for name in ("name", "namespace", "uid")}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-        self._client.create(_BINDINGS, body)
+        binding = Resource("", "v1", f"pods/{metadata['name']}/binding", "Binding", namespaced=True)
+        self._client.create(binding, body)
 
     def set_verdict(self, pod: Object, verdict: Verdict) -> bool:
         """Set the Pod's condition; False where it said so already."""
@@ -81,22 +79,7 @@ class Writer:
             "status": "False",
             "reason": verdict.reason,
             "message": verdict.message,
-            "lastTransitionTime": known.get("lastTransitionTime") or _now(),
+            "lastTransitionTime": known.get("lastTransitionTime") or timestamp(),
         }
-        self._patch(pod, {"conditions": [condition]})
+        patch_status(self._client, pod, {"conditions": [condition]})
         return True
-
-    def _patch(self, pod: Object, status: dict[str, Any]) -> None:
-        metadata = pod["metadata"]
-        self._client.patch(
-            PODS,
-            metadata["name"],
-            {"metadata": {"uid": metadata["uid"]}, "status": status},
-            namespace=metadata["namespace"],
-            subresource="status",
-            content_type=_STRATEGIC,
-        )
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

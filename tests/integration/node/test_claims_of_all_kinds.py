@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from dra_driver.embedded.kubelet.scripted_plugin import ScriptedPlugin
 from dra_driver.kube.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_driver.kubelet.registration import V1BETA1
+from tests.unit.embedded.kubelet.scripted_plugin import ScriptedPlugin
 
 OTHER = "nic.example.com"
 

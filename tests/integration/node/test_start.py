@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from dra_driver.embedded.kubelet.scripted_plugin import ScriptedPlugin
 from dra_driver.node.flags import FLAGS
+from tests.unit.embedded.kubelet.scripted_plugin import ScriptedPlugin
 
 Start = Callable[..., tuple[int, str]]
 _KUBECONFIG = """\

@@ -13,11 +13,11 @@ import pytest
 
 from dra_driver.embedded.apiserver import ApiServer
 from dra_driver.embedded.kubelet import Kubelet, Timing
-from dra_driver.embedded.kubelet.scripted_plugin import ScriptedPlugin
 from dra_driver.kube import resources
 from dra_driver.kube.client import Client
 from dra_driver.kube.reflector import Reflector
 from dra_driver.kube.resources import Resource
+from tests.unit.embedded.kubelet.scripted_plugin import ScriptedPlugin
 
 DRIVER = "example.com"
 NODE = "node-a"
@@ -166,7 +166,6 @@ class Cluster:
 
     def pod(self, name: str = "pod", claim: str | None = "claim", **spec: Any) -> dict[str, Any]:
         """A Pod whose container uses a claim, not bound to a node yet."""
-        annotations = spec.pop("annotations", {})
         container: dict[str, Any] = {"name": "main", "image": "image"}
         if claim is not None:
             spec["resourceClaims"] = [{"name": "devices", "resourceClaimName": claim}]
@@ -174,7 +173,7 @@ class Cluster:
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "namespace": "default", "annotations": annotations},
+            "metadata": {"name": name, "namespace": "default"},
             "spec": {"containers": [container], **spec},
         }
         return self.client.create(resources.PODS, body)

@@ -13,9 +13,9 @@ from dra_driver.embedded.kubelet.claims import ClaimCache
 from dra_driver.embedded.kubelet.errors import KubeletError
 from dra_driver.embedded.kubelet.manager import ClaimManager
 from dra_driver.embedded.kubelet.plugins import PluginStore
-from dra_driver.embedded.kubelet.scripted_plugin import ScriptedPlugin
 from dra_driver.errors import RecordError, UnavailableError
 from dra_driver.prepare.claim import ClaimRef
+from tests.unit.embedded.kubelet.scripted_plugin import ScriptedPlugin
 
 A, B = "a.example.com", "b.example.com"
 
@@ -252,15 +252,17 @@ def test_a_driver_that_went_without_a_word_is_shown_as_grpc_go_prints_it(
     )
 
 
+def owner(uid: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": uid, "controller": True}
+
+
 def _unallocated(bed: Bed) -> None:
     bed.claim("one")
     bed.objects["ns", "one"]["status"].pop("allocation")
 
 
 def _foreign(bed: Bed) -> None:
-    bed.claim(
-        "made", ownerReferences=[{"controller": True, "kind": "Pod", "name": "pod", "uid": "uid-older"}]
-    )
+    bed.claim("made", ownerReferences=[owner("uid-older")])
 
 
 FROM_TEMPLATE = {"name": "r0", "resourceClaimTemplateName": "template"}
@@ -311,7 +313,7 @@ def test_a_claim_that_the_pod_cannot_use_is_refused_before_any_driver_is_called(
 
 def test_a_claim_that_its_template_made_for_this_pod_is_prepared(bed: Bed) -> None:
     bed.plugin()
-    bed.claim("made", ownerReferences=[{"controller": True, "kind": "Pod", "name": "pod", "uid": "uid-pod"}])
+    bed.claim("made", ownerReferences=[owner("uid-pod")])
     user = pod(resourceClaimStatuses=[{"name": "r0", "resourceClaimName": "made"}])
     user["spec"]["resourceClaims"] = [FROM_TEMPLATE]
 

@@ -134,15 +134,6 @@ def test_a_fifo_has_no_numbers(tmp_path: Path) -> None:
     assert ("p", 0, 0) == (found.type, found.major, found.minor)
 
 
-def test_host_paths_are_looked_up_below_the_host_root(tmp_path: Path) -> None:
-    (tmp_path / "host/dev").mkdir(parents=True)
-    (tmp_path / "host/dev/gpu").touch()
-
-    view = make(tmp_path, node("/dev/gpu"), host_root=tmp_path / "host", placeholders=True)
-
-    assert ["/dev/gpu"] == [n.host_path for n in view.device_nodes]
-
-
 def test_mounts_are_sorted_by_depth_and_later_ones_replace_those_of_the_same_place(tmp_path: Path) -> None:
     def mount(path: str, **fields: Any) -> dict[str, Any]:
         return {"hostPath": str(tmp_path), "containerPath": path, "options": ["rbind"], **fields}

@@ -10,13 +10,9 @@ import pytest
 
 from dra_driver.embedded.apiserver import ApiServer
 from dra_driver.embedded.kubelet import Kubelet
-from dra_driver.embedded.kubelet.pods import RUN_SECONDS
 from dra_driver.embedded.kubelet.timing import Timing
 from dra_driver.kube import resources
 from dra_driver.kube.client import Client
-from dra_driver.kubelet import sockets
-from dra_driver.kubelet.pb import podresources_v1_pb2 as pb
-from dra_driver.kubelet.pb import podresources_v1_pb2_grpc as pb_grpc
 
 QUICK = Timing(scan=0.02, registration_retry=0.02, pod_retry=0.02, pod_retry_cap=0.1, reconcile=0.05)
 NEVER = 3600.0
@@ -317,37 +313,6 @@ def test_a_kubelet_stops_though_a_driver_does_not_answer(cluster: Any) -> None:
     assert (False, []) == (was_released, events)
 
 
-@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
-def test_a_pod_with_the_annotation_ends_and_is_unprepared_first(
-    cluster: Any, started: tuple[Kubelet, Any], policy: str
-) -> None:
-    kubelet, plugin = started
-    seen: list[str] = []
-
-    def look(refs: list[Any]) -> dict[str, Any]:
-        seen.append(cluster.client.get(resources.PODS, "pod", "default")["status"]["phase"])
-        return {ref.uid: {} for ref in refs}
-
-    plugin.unprepare = look
-    cluster.run(restartPolicy=policy, annotations={RUN_SECONDS: "0"})
-    pod = cluster.wait_phase("pod", "Succeeded")
-
-    assert (["Running"], {}, ["Prepare", "Unprepare"]) == (seen, kubelet.views(), methods(plugin))
-    assert "Completed" == pod["status"]["containerStatuses"][0]["state"]["terminated"]["reason"]
-
-
-@pytest.mark.parametrize(("policy", "text"), [("Always", "0"), ("Never", "soon")])
-def test_the_annotation_means_nothing_where_it_is_wrong_or_containers_are_restarted(
-    cluster: Any, started: tuple[Kubelet, Any], policy: str, text: str
-) -> None:
-    kubelet, _ = started
-    cluster.run(restartPolicy=policy, annotations={RUN_SECONDS: text})
-
-    cluster.wait_phase("pod", "Running")
-
-    assert ["default/pod"] == list(kubelet.views())
-
-
 def test_init_containers_end_before_the_others_and_sidecars_run_on(
     cluster: Any, started: tuple[Kubelet, Any]
 ) -> None:
@@ -473,26 +438,3 @@ def test_events_of_a_pod_are_in_order_of_time_by_name(cluster: Any, started: tup
 
     assert ["Pulled", "Created", "Started"] == [event["reason"] for event in events]
     assert {"spec.containers{main}"} == {event["involvedObject"]["fieldPath"] for event in events}
-
-
-def test_pod_resources_lists_the_devices_of_containers(cluster: Any, started: tuple[Kubelet, Any]) -> None:
-    kubelet, _ = started
-    uid = cluster.run()
-    cluster.wait_phase("pod", "Running")
-
-    with sockets.connect(kubelet.pod_resources_socket) as channel:
-        lister = pb_grpc.PodResourcesListerStub(channel)
-        listed = lister.List(pb.ListPodResourcesRequest(), timeout=LONG)
-        got = lister.Get(pb.GetPodResourcesRequest(pod_name="pod", pod_namespace="default"), timeout=LONG)
-
-    device = pb.ClaimResource(
-        cdi_devices=[pb.CDIDevice(name=f"example.com/claim={uid}-dev-0")],
-        driver_name=DRIVER,
-        pool_name="node/pool",
-        device_name="dev-0",
-    )
-    claim = pb.DynamicResource(claim_name="pod-claim", claim_namespace="default", claim_resources=[device])
-    container = pb.ContainerResources(name="main", dynamic_resources=[claim])
-    pod = pb.PodResources(name="pod", namespace="default", containers=[container])
-    assert [pod] == list(listed.pod_resources)
-    assert pod == got.pod_resources
