@@ -49,9 +49,13 @@ class SupervisorProcess:
         self._closing.callback(lock.release)
 
     def start(self) -> None:
+        """Go on with what an earlier one left, and answer; UnavailableError where the socket cannot be bound."""
         path = self._directory / SOCKET
-        path.unlink(missing_ok=True)  # of a supervisor that was killed: we have the lock
-        server = _Server(path, self)
+        try:
+            path.unlink(missing_ok=True)  # of a supervisor that was killed: we have the lock
+            server = _Server(path, self)
+        except OSError as error:
+            raise UnavailableError(f"cannot listen at {path}: {error.strerror or error}") from error
         self._closing.callback(self._stop_all)
         self._closing.callback(server.server_close)
         for directory in sorted(self._directory.iterdir()):

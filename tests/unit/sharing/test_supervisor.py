@@ -259,6 +259,17 @@ def test_there_is_one_supervisor(supervise: Any, mps_directory: Path) -> None:
         SupervisorProcess(mps_directory)
 
 
+@pytest.mark.parametrize(("name", "why"), [("x" * 100, "path too long"), ("x", "Is a directory")])
+def test_a_socket_that_cannot_be_bound_is_told(mps_directory: Path, name: str, why: str) -> None:
+    process = SupervisorProcess(mps_directory / name, shm_bytes=1 << 20)
+    if len(name) == 1:
+        (mps_directory / name / "supervisor.sock").mkdir()
+
+    with pytest.raises(UnavailableError, match=rf"^cannot listen at .*/supervisor\.sock: .*{why}"):
+        process.start()
+    process.stop()
+
+
 @pytest.mark.parametrize(
     "request_", [{}, {"do": "dance"}, {"do": "start"}, {"do": "wait", "name": "x", "seconds": 0}]
 )
