@@ -13,8 +13,7 @@ from typing import Any
 TARGET = Path(__file__).parent.parent / "dra_driver/embedded/apiserver/schemas.json"
 PREFIX = "#/$defs/"
 ROOTS = [
-    *(f"io.k8s.api.core.v1.{kind}" for kind in ("Namespace", "Node", "Pod", "Event", "Binding")),
-    *(f"io.k8s.api.core.v1.{kind}" for kind in ("ConfigMap", "Secret", "ServiceAccount")),
+    *(f"io.k8s.api.core.v1.{kind}" for kind in ("Namespace", "Node", "Pod", "Event", "Binding", "Secret")),
     *(
         f"io.k8s.api.resource.v1.{kind}"
         for kind in (

@@ -133,21 +133,21 @@ def _has(wanted: list[str] | None, value: str) -> bool:
 
 def _selects(selector: Object | None, labels: dict[str, str] | None) -> bool:
     """metav1.LabelSelector: empty matches everything."""
-    labels = labels or {}
-    selector = selector or {}
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    for term in selector.get("matchExpressions") or []:
-        key, operator, values = term["key"], term["operator"], term.get("values") or []
-        held = {
-            "In": labels.get(key) in values,
-            "NotIn": labels.get(key) not in values,
-            "Exists": key in labels,
-            "DoesNotExist": key not in labels,
-        }
-        if not held.get(operator, False):
-            return False
-    return True
+    labels, selector = labels or {}, selector or {}
+    return (selector.get("matchLabels") or {}).items() <= labels.items() and all(
+        _holds(term, labels) for term in selector.get("matchExpressions") or ()
+    )
+
+
+def _holds(term: Object, labels: dict[str, str]) -> bool:
+    key, values = term["key"], term.get("values") or ()
+    held = {
+        "In": labels.get(key) in values,
+        "NotIn": labels.get(key) not in values,
+        "Exists": key in labels,
+        "DoesNotExist": key not in labels,
+    }
+    return held.get(term["operator"], False)
 
 
 def _request(

@@ -1,16 +1,17 @@
 """Answers with objects in them: single ones, lists in pages, watches, each as the client accepts it.
 
-A client may accept an object as it is, its metadata alone, or a Table for people.
+A client may accept objects as they are, or a Table for people.
 """
 
 import base64
+import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from dra_driver.embedded.apiserver import selectors, status, tables, watches
-from dra_driver.embedded.apiserver.options import Query, flag, number
+from dra_driver.embedded.apiserver.options import Query, decimal, flag, number
 from dra_driver.embedded.apiserver.paths import Target
 from dra_driver.embedded.apiserver.selectors import Selector
 from dra_driver.embedded.apiserver.storage import CompactedError, Storage, Stored, encode
@@ -81,8 +82,9 @@ class Answers:
         """Where a list goes on, and the revision it is of: a watch from there makes up for what changed since."""
         try:
             place = json.loads(base64.urlsafe_b64decode(token + "=="))
-            key, listed = tuple(place["start"]), int(place["rv"])
-        except (ValueError, KeyError, TypeError) as error:
+            namespace, name = map(str, place["start"])
+            listed = int(place["rv"])
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise status.bad_request("invalid continue token: continue key is not valid") from error
         try:
             watch, _, _ = self._storage.watch(target.kind, listed)
@@ -92,7 +94,7 @@ class Answers:
                 "a new list without the continue parameter."
             ) from error
         self._storage.unwatch(watch)
-        return (key[0], key[1]), listed
+        return (namespace, name), listed
 
     def watch(self, request: Request, target: Target) -> Answer:
         """A stream of what happens to the objects of a collection that the selectors match."""
@@ -120,31 +122,17 @@ class Answers:
             bookmarks=bookmarks,
             initial_events_end=bookmarks and flag(query, "sendInitialEvents"),
         )
-        return Answer(stream=watches.follow(self._storage, asked, self._renderer(request, target)))
-
-    def _renderer(self, request: Request, target: Target) -> Callable[[Stored], bytes]:
-        if "as=Table" in request.accept:
-            first = True
-
-            def row(stored: Stored) -> bytes:
-                nonlocal first
-                columns, first = first, False
-                metadata = {"resourceVersion": str(stored.revision)}
-                include = request.query.get("includeObject", "Metadata")
-                objects = [stored.copy(target.version)]
-                return encode(tables.table(target.kind, objects, metadata, include=include, columns=columns))
-
-            return row
-        if "as=PartialObjectMetadata" in request.accept:
-            return lambda stored: encode(tables.partial(stored.obj))
-        return lambda stored: stored.encoded(target.version)
+        first = itertools.chain([True], itertools.repeat(False))
+        return Answer(
+            stream=watches.follow(
+                self._storage, asked, lambda stored: _body(request, target, stored, columns=next(first))
+            )
+        )
 
     def selector(self, request: Request, target: Target) -> Selector:
         """What the label and field selectors of a request match."""
         query = request.query
-        return selectors.parse(
-            target.kind, target.version, query.get("labelSelector"), query.get("fieldSelector")
-        )
+        return selectors.parse(target.kind, query.get("labelSelector"), query.get("fieldSelector"))
 
     def one(
         self,
@@ -156,40 +144,46 @@ class Answers:
         warnings: list[str] | None = None,
     ) -> Answer:
         """A single object."""
-        if "as=Table" in request.accept:
-            metadata = {"resourceVersion": stored.obj["metadata"].get("resourceVersion", "")}
-            include = request.query.get("includeObject", "Metadata")
-            body = encode(tables.table(target.kind, [stored.copy(target.version)], metadata, include=include))
-        elif "as=PartialObjectMetadata" in request.accept:
-            body = encode(tables.partial(stored.obj))
-        else:
-            body = stored.encoded(target.version)
-        return Answer(body, code, warnings=warnings or [])
+        return Answer(_body(request, target, stored), code, warnings=warnings or [])
 
     def many(self, request: Request, target: Target, found: list[Stored], metadata: dict[str, Any]) -> Answer:
         """A list with its `metadata`."""
         kind = target.kind
         if "as=Table" in request.accept:
-            include = request.query.get("includeObject", "Metadata")
             objects = (stored.copy(target.version) for stored in found)
-            return Answer(encode(tables.table(kind, objects, metadata, include=include)))
-        if "as=PartialObjectMetadataList" in request.accept:
-            head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
-            return Answer(encode({**head, "items": [tables.partial(stored.obj) for stored in found]}))
+            return Answer(encode(tables.table(kind, objects, metadata, include=_included(request))))
         api_version = kind.api_version(target.version)
         head = {"kind": f"{kind.resource.kind}List", "apiVersion": api_version, "metadata": metadata}
         items = b",".join(stored.item(target.version) for stored in found)
         return Answer(encode(head)[:-1] + b',"items":[' + items + b"]}")
 
 
+def _body(request: Request, target: Target, stored: Stored, *, columns: bool = True) -> bytes:
+    """An object as the client accepts it; a Table says what its `columns` are, but not twice in a stream."""
+    if "as=Table" in request.accept:
+        metadata = {"resourceVersion": stored.obj["metadata"].get("resourceVersion", "")}
+        objects = [stored.copy(target.version)]
+        return encode(
+            tables.table(target.kind, objects, metadata, include=_included(request), columns=columns)
+        )
+    return stored.encoded(target.version)
+
+
+def _included(request: Request) -> str:
+    """What a row of a Table carries of its object."""
+    return request.query.get("includeObject", "Metadata")
+
+
 def _revision(query: Query) -> int | None:
     text = query.get("resourceVersion", "")
-    if text and not (text.isascii() and text.isdigit()):
+    if not text:
+        return None
+    if (revision := decimal(text)) is None:
         raise status.bad_request(
             f'invalid resource version: resourceVersion: Invalid value: "{text}": '
             f'strconv.ParseUint: parsing "{text}": invalid syntax'
         )
-    return int(text) if text else None
+    return revision
 
 
 def _token(key: tuple[str, str], revision: int) -> str:

@@ -31,19 +31,16 @@ def apply(
     place = manager.subresource or None
     applied = frozenset(ownership.leaves(kind, config, subresource=place))
     merged = _merge(live, config, root)
-    before, after = (
-        ownership.leaves(kind, live, subresource=place),
-        ownership.leaves(kind, merged, subresource=place),
-    )
-    changed = {path for path, value in after.items() if path in before and before[path] != value}
+    before, after = (ownership.leaves(kind, obj, subresource=place) for obj in (live, merged))
+    taken = {path for path in applied & before.keys() & after.keys() if before[path] != after[path]}
+    contested = set(taken)
     if manager.name == "kubectl":
-        changed -= _unchanged_since_last_applied(kind, live, before)
-    taken = applied & {path for path, value in after.items() if path in before and before[path] != value}
+        contested -= _unchanged_since_last_applied(kind, live, before)
     conflicts = [
         (other, path)
         for other, (fields, _) in managed.items()
         if other != manager
-        for path in sorted(fields & applied & changed)
+        for path in sorted(fields & contested)
     ]
     if conflicts and not force:
         raise _conflict(conflicts)

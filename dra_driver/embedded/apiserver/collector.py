@@ -9,11 +9,15 @@ exist. A namespace that is being deleted is emptied first. One thread looks at e
 
 import threading
 
+import structlog
+
 from dra_driver.embedded.apiserver import status
 from dra_driver.embedded.apiserver.deletion import Deletion, owners
 from dra_driver.embedded.apiserver.kinds import KINDS, NAMESPACE, Kind, find
 from dra_driver.embedded.apiserver.options import DeleteOptions
 from dra_driver.embedded.apiserver.storage import Change, Storage, Stored
+
+log = structlog.get_logger(__name__)
 
 _NAMESPACED = tuple(kind for kind in KINDS if kind.resource.namespaced)
 
@@ -41,18 +45,18 @@ class Collector:
 
     def _look_at(self, change: Change) -> None:
         stored = change.stored
-        if change.type == "DELETED":
-            uid = stored.obj["metadata"]["uid"]
-            for dependent in self._storage.all(lambda found: uid in owners(found.obj)):
+        metadata, gone = stored.obj["metadata"], change.type == "DELETED"
+        if gone:
+            for dependent in self._storage.all(lambda found: metadata["uid"] in owners(found.obj)):
                 self._collect(dependent)
-            namespace = stored.obj["metadata"].get("namespace")
-            home = self._storage.get(NAMESPACE, ("", namespace)) if namespace else None
-            if home is not None:
-                self._empty(home)
         else:
             self._collect(stored)
-            if stored.kind is NAMESPACE:
-                self._empty(stored)
+        if stored.kind is NAMESPACE:
+            self._empty(metadata["name"])
+        elif namespace := metadata.get("namespace"):
+            self._empty(namespace)
+            if not gone and self._storage.get(NAMESPACE, ("", namespace)) is None:
+                self._delete(stored.kind, stored)  # it was made while the namespace went
 
     def _collect(self, stored: Stored) -> None:
         references = stored.obj["metadata"].get("ownerReferences")
@@ -71,13 +75,14 @@ class Collector:
         )
         return not served
 
-    def _empty(self, namespace: Stored) -> None:
-        if "deletionTimestamp" not in namespace.obj["metadata"]:
+    def _empty(self, name: str) -> None:
+        """Delete what is in a namespace that is to go, and let go of it once nothing is."""
+        namespace = self._storage.get(NAMESPACE, ("", name))
+        if namespace is None or "deletionTimestamp" not in namespace.obj["metadata"]:
             return
-        name = namespace.key[1]
-        left = [stored for kind in _NAMESPACED for stored in self._storage.items(kind, name)[0]]
-        for stored in left:
-            self._delete(stored.kind, stored)
+        for kind in _NAMESPACED:
+            for stored in self._storage.items(kind, name)[0]:
+                self._delete(kind, stored)
         if not any(self._storage.items(kind, name)[0] for kind in _NAMESPACED):
             self._deletion.modify(NAMESPACE, namespace.key, lambda obj: obj["spec"].pop("finalizers", None))
 
@@ -87,6 +92,5 @@ class Collector:
         try:
             self._deletion.delete(kind, stored.key, DeleteOptions(uid=stored.obj["metadata"]["uid"]))
         except status.StatusError as error:
-            # Gone, or another object by now; anything else (a webhook's no) will be met again on its next change.
-            if error.reason not in {"NotFound", "Conflict", "Forbidden", "InternalError"}:
-                raise
+            # Gone, or another object by now; a webhook's no will be met again at the object's next change.
+            log.debug("object not collected", kind=kind.resource.kind, key=stored.key, err=str(error))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dra_driver.embedded.apiserver import rules, status
+from dra_driver.embedded.apiserver import status
 from dra_driver.embedded.apiserver.admission import Admission
 from dra_driver.embedded.apiserver.incoming import now
 from dra_driver.embedded.apiserver.kinds import NAMESPACE, POD, Kind
@@ -12,6 +12,9 @@ from dra_driver.embedded.apiserver.selectors import Selector
 from dra_driver.embedded.apiserver.storage import Key, StaleError, Storage, Stored
 
 Object = dict[str, Any]
+
+_PROTECTED = ("default", "kube-system", "kube-public")  # namespaces that cannot be deleted
+_MAX_GRACE_SECONDS = 2**31  # so that there is a date for its end
 
 
 class Deletion:
@@ -26,10 +29,10 @@ class Deletion:
         while True:
             stored = current(self._storage, kind, key)
             self._check_preconditions(kind, stored, options)
-            if rules.is_protected(kind, key[1]):
+            if kind is NAMESPACE and key[1] in _PROTECTED:
                 raise status.forbidden(kind.resource, key[1], "this namespace may not be deleted")
             self._admission.review("DELETE", kind, kind.versions[0], None, stored.obj, options)
-            if options.orphan:
+            if options.orphan and not options.dry_run:
                 self._orphan_dependents(stored.obj["metadata"]["uid"])
             new = stored.copy()
             metadata = new["metadata"]
@@ -131,7 +134,7 @@ def _grace_seconds(kind: Kind, obj: Object, asked: int | None) -> int:
     if (obj.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
         return 0
     seconds = obj["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked
-    return max(int(seconds), 0)
+    return min(max(seconds, 0), _MAX_GRACE_SECONDS)
 
 
 def is_finished(kind: Kind, obj: Object) -> bool:

@@ -1,20 +1,16 @@
-"""Discovery: /version, /api, /apis and below, both as separate lists and aggregated in one answer.
-
-kubectl asks for the aggregated form first, older clients and the Python ones walk the lists.
-"""
+"""Discovery: /version, /api, /apis and below, as the lists that every client can walk."""
 
 from typing import Any
 
-from dra_driver.embedded.apiserver.kinds import KINDS, POD, Kind, groups
-from dra_driver.kube.resources import Resource
-
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+from dra_driver.embedded.apiserver.kinds import KINDS, groups
 
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _STATUS_VERBS = ["get", "patch", "update"]
-_BINDING = Resource("", "v1", "bindings", "Binding", namespaced=True)
-# Of Pods: what takes a POST, and the kind it takes.
-_POSTED = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
+# What takes a POST below a Pod, and the group, version and kind that it takes.
+_POSTED = {
+    "binding": {"kind": "Binding"},
+    "eviction": {"group": "policy", "version": "v1", "kind": "Eviction"},
+}
 
 
 def version() -> dict[str, str]:
@@ -22,10 +18,6 @@ def version() -> dict[str, str]:
     return {
         "major": "1",
         "minor": "37",
-        "emulationMajor": "1",
-        "emulationMinor": "37",
-        "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "36",
         "gitVersion": "v1.37.0-embedded",
         "gitCommit": "",
         "gitTreeState": "clean",
@@ -36,32 +28,26 @@ def version() -> dict[str, str]:
     }
 
 
-def api_versions(address: str) -> dict[str, Any]:
+def api_versions() -> dict[str, Any]:
     """/api"""
-    return {
-        "kind": "APIVersions",
-        "versions": ["v1"],
-        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
-    }
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def group(name: str) -> dict[str, Any] | None:
-    """A group as /apis lists it; None for one that is not served."""
-    versions = groups().get(name)
-    if not name or versions is None:
-        return None
+def _group(name: str, versions: list[str]) -> dict[str, Any]:
     listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
+def group(name: str) -> dict[str, Any] | None:
+    """/apis/GROUP; None for one that is not served."""
+    versions = groups().get(name)
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions else None
+
+
 def group_list() -> dict[str, Any]:
     """/apis"""
-    found = [group(name) for name in groups() if name]
+    found = [_group(name, versions) for name, versions in groups().items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
-
-
-def _served(name: str, version: str) -> list[Kind]:
-    return [kind for kind in KINDS if kind.resource.group == name and version in kind.versions]
 
 
 def resource_list(name: str, version: str) -> dict[str, Any] | None:
@@ -69,8 +55,10 @@ def resource_list(name: str, version: str) -> dict[str, Any] | None:
     if version not in groups().get(name, []):
         return None
     resources: list[dict[str, Any]] = []
-    for kind in _served(name, version):
+    for kind in KINDS:
         resource = kind.resource
+        if resource.group != name or version not in kind.versions:
+            continue
         entry: dict[str, Any] = {
             "name": resource.plural,
             "singularName": kind.singular,
@@ -78,72 +66,14 @@ def resource_list(name: str, version: str) -> dict[str, Any] | None:
             "kind": resource.kind,
             "verbs": _VERBS,
         }
-        if kind.short_names:
-            entry["shortNames"] = list(kind.short_names)
-        if kind.categories:
-            entry["categories"] = list(kind.categories)
-        resources.append(entry)
+        more = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
+        resources.append(entry | {key: names for key, names in more.items() if names})
+        below = {**entry, "singularName": ""}
         if kind.has_status:
-            below = {"name": f"{resource.plural}/status", "singularName": "", "verbs": _STATUS_VERBS}
-            resources.append({**below, "namespaced": resource.namespaced, "kind": resource.kind})
+            resources.append({**below, "name": f"{resource.plural}/status", "verbs": _STATUS_VERBS})
         for subresource in kind.subresources:
-            group_name, posted_version, posted = _POSTED[subresource]
-            entry = {"name": f"{resource.plural}/{subresource}", "singularName": "", "namespaced": True}
-            if group_name:
-                entry |= {"group": group_name, "version": posted_version}
-            resources.append({**entry, "kind": posted, "verbs": ["create"]})
-    if not name:
-        entry = {"name": _BINDING.plural, "singularName": "binding", "namespaced": True}
-        resources.append({**entry, "kind": _BINDING.kind, "verbs": ["create"]})
+            posted = {"name": f"{resource.plural}/{subresource}", "verbs": ["create"], **_POSTED[subresource]}
+            resources.append({**below, **posted})
     listed = f"{name}/{version}" if name else version
     resources.sort(key=lambda entry: str(entry["name"]))
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": listed, "resources": resources}
-
-
-def aggregated(*, core: bool) -> dict[str, Any]:
-    """Everything below /api (`core`) or /apis in one object."""
-    items = [
-        {
-            "metadata": {"name": name} if name else {},
-            "versions": [
-                {
-                    "version": version,
-                    "resources": [_aggregated_resource(kind, version) for kind in _served(name, version)],
-                    "freshness": "Current",
-                }
-                for version in versions
-            ],
-        }
-        for name, versions in groups().items()
-        if core is not bool(name)
-    ]
-    return {
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": items,
-    }
-
-
-def _aggregated_resource(kind: Kind, version: str) -> dict[str, Any]:
-    resource = kind.resource
-    response = {"group": resource.group, "version": version, "kind": resource.kind}
-    entry: dict[str, Any] = {
-        "resource": resource.plural,
-        "responseKind": response,
-        "scope": "Namespaced" if resource.namespaced else "Cluster",
-        "singularResource": kind.singular,
-        "verbs": _VERBS,
-    }
-    if kind.short_names:
-        entry["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        entry["categories"] = list(kind.categories)
-    below = []
-    if kind.has_status:
-        below.append({"subresource": "status", "responseKind": response, "verbs": _STATUS_VERBS})
-    if kind is POD:
-        for subresource, (group_name, posted_version, posted) in _POSTED.items():
-            posted_kind = {"group": group_name, "version": posted_version, "kind": posted}
-            below.append({"subresource": subresource, "responseKind": posted_kind, "verbs": ["create"]})
-    return {**entry, "subresources": below} if below else entry

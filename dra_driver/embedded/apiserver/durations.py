@@ -4,7 +4,19 @@ import time
 from calendar import timegm
 
 UNKNOWN = "<unknown>"
-_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
+# As apimachinery's duration.HumanDuration: up to how many of a unit, in which unit, and what beside it while that
+# says something.
+_STEPS = (
+    (2, "m", "s", ""),
+    (10, "m", "m", "s"),
+    (3, "h", "m", ""),
+    (8, "h", "h", "m"),
+    (2, "d", "h", ""),
+    (8, "d", "d", "h"),
+    (2, "y", "d", ""),
+    (8, "y", "y", "d"),
+)
 
 
 def age(timestamp: str | None) -> str:
@@ -16,30 +28,11 @@ def age(timestamp: str | None) -> str:
 
 
 def human_duration(seconds: int) -> str:
-    """apimachinery's duration.HumanDuration: two units at most, the finer one only while it says something."""
-    if seconds < -1:
-        return "<invalid>"
     if seconds < 0:
-        return "0s"
-    if seconds < 2 * _MINUTE:
-        return f"{seconds}s"
-    if seconds < 10 * _MINUTE:
-        return _two(seconds, _MINUTE, "m", 1, "s")
-    if seconds < 3 * _HOUR:
-        return f"{seconds // _MINUTE}m"
-    if seconds < 8 * _HOUR:
-        return _two(seconds, _HOUR, "h", _MINUTE, "m")
-    if seconds < 2 * _DAY:
-        return f"{seconds // _HOUR}h"
-    if seconds < 8 * _DAY:
-        return _two(seconds, _DAY, "d", _HOUR, "h")
-    if seconds < 2 * _YEAR:
-        return f"{seconds // _DAY}d"
-    if seconds < 8 * _YEAR:
-        return _two(seconds, _YEAR, "y", _DAY, "d")
-    return f"{seconds // _YEAR}y"
-
-
-def _two(seconds: int, large: int, name: str, small: int, small_name: str) -> str:
-    rest = seconds % large // small
-    return f"{seconds // large}{name}{f'{rest}{small_name}' if rest else ''}"
+        return "<invalid>" if seconds < -1 else "0s"
+    for limit, of, unit, finer in _STEPS:
+        if seconds < limit * _SECONDS[of]:
+            count, left = divmod(seconds, _SECONDS[unit])
+            rest = left // _SECONDS[finer] if finer else 0
+            return f"{count}{unit}{rest}{finer}" if rest else f"{count}{unit}"
+    return f"{seconds // _SECONDS['y']}y"

@@ -4,20 +4,17 @@ Objects are stored once, in the shape of the first version of `versions`; the ot
 v1beta2 of resource.k8s.io has the shape of v1, so only `apiVersion` differs; v1beta1 has another.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dra_driver.kube import resources
 from dra_driver.kube.resources import Resource
 from dra_driver.resource.conversion import convert
 
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
-SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """A kind, its storage version, and its particulars."""
+    """A kind, its storage version, and its particulars. There is one of each, so they are compared by identity."""
 
     resource: Resource
     definition: str  # its schema, in the storage version
@@ -28,7 +25,7 @@ class Kind:
     has_generation: bool = False
     returns_deleted: bool = True  # the answer to DELETE is the last state, not a Status
     selectable: tuple[str, ...] = ()  # field selectors beside metadata.name and metadata.namespace
-    subresources: tuple[str, ...] = field(default=())  # that only take POST
+    subresources: tuple[str, ...] = ()  # that only take POST
     flat_definition: str = ""  # the schema of v1beta1, where there is one
 
     @property
@@ -67,13 +64,7 @@ def _dra(resource: Resource, **particulars: Any) -> Kind:
 
 
 NAMESPACE = _core(resources.NAMESPACES, short_names=("ns",), has_status=True, returns_deleted=False)
-NODE = _core(
-    resources.NODES,
-    short_names=("no",),
-    has_status=True,
-    returns_deleted=False,
-    selectable=("spec.unschedulable",),
-)
+NODE = _core(resources.NODES, short_names=("no",), has_status=True, returns_deleted=False)
 POD = _core(
     resources.PODS,
     short_names=("po",),
@@ -139,6 +130,7 @@ JOB = Kind(
     has_generation=True,
     returns_deleted=False,
 )
+LEASE = Kind(resources.LEASES, "io.k8s.api.coordination.v1.Lease", returns_deleted=False)
 WEBHOOK = Kind(
     resources.VALIDATING_WEBHOOK_CONFIGURATIONS,
     "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
@@ -152,9 +144,7 @@ KINDS = (
     NODE,
     POD,
     EVENT,
-    _core(CONFIG_MAPS, short_names=("cm",), returns_deleted=False),
     SECRET,
-    _core(SERVICE_ACCOUNTS, short_names=("sa",)),
     RESOURCE_SLICE,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
@@ -162,7 +152,7 @@ KINDS = (
     DEVICE_TAINT_RULE,
     DEPLOYMENT,
     JOB,
-    Kind(resources.LEASES, "io.k8s.api.coordination.v1.Lease", returns_deleted=False),
+    LEASE,
     WEBHOOK,
 )
 _BY_RESOURCE = {(kind.resource.group, kind.resource.plural): kind for kind in KINDS}

@@ -1,13 +1,12 @@
 """/openapi/v3: the schemas of `schema` as kubectl wants them for apply, validation and explain.
 
-kubectl looks for three things: a kind's schema (by its x-kubernetes-group-version-kind) with the merge keys,
-a PATCH operation of the kind with a `fieldValidation` parameter, which tells it to leave validation to the
-server, and the paths. /openapi/v2 exists for real servers only as protobuf for kubectl; here it is 404, and
-kubectl does without.
+kubectl looks for two things: a kind's schema (by its x-kubernetes-group-version-kind) with the merge keys, and a
+PATCH operation of the kind with a `fieldValidation` parameter, which tells it to leave validation to the server.
+/openapi/v2 exists for real servers only as protobuf for kubectl; here it is 404, and kubectl does without.
 """
 
+import dataclasses
 import functools
-import hashlib
 from typing import Any
 
 from dra_driver.embedded.apiserver import schema
@@ -15,24 +14,17 @@ from dra_driver.embedded.apiserver.kinds import KINDS, Kind, groups
 from dra_driver.embedded.apiserver.storage import encode
 
 _COMPONENTS = "#/components/schemas/"
-_PARAMETERS = {
-    "get": ("pretty",),
-    "put": ("dryRun", "fieldManager", "fieldValidation"),
-    "post": ("dryRun", "fieldManager", "fieldValidation"),
-    "patch": ("dryRun", "fieldManager", "fieldValidation", "force"),
-    "delete": ("dryRun", "gracePeriodSeconds", "propagationPolicy"),
-}
+_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 
 def index() -> dict[str, Any]:
     """/openapi/v3: where the document of each group version is."""
-    paths = {}
-    for group, versions in groups().items():
-        for version in versions:
-            place = f"apis/{group}/{version}" if group else f"api/{version}"
-            digest = hashlib.sha256(document(group, version) or b"").hexdigest().upper()
-            paths[place] = {"serverRelativeURL": f"/openapi/v3/{place}?hash={digest}"}
-    return {"paths": paths}
+    places = [
+        f"apis/{group}/{version}" if group else f"api/{version}"
+        for group, versions in groups().items()
+        for version in versions
+    ]
+    return {"paths": {place: {"serverRelativeURL": f"/openapi/v3/{place}"} for place in places}}
 
 
 @functools.cache
@@ -45,36 +37,26 @@ def document(group: str, version: str) -> bytes | None:
         {
             "openapi": "3.0.0",
             "info": {"title": "Kubernetes", "version": "v1.37.0-embedded"},
-            "paths": {path: item for kind in kinds for path, item in _paths(kind, version).items()},
+            "paths": dict(_object(kind, version) for kind in kinds),
             "components": {"schemas": _schemas(kinds, version)},
         }
     )
 
 
-def _paths(kind: Kind, version: str) -> dict[str, Any]:
-    gvk = {"group": kind.resource.group, "version": version, "kind": kind.resource.kind}
-    root = f"/apis/{kind.resource.group}/{version}" if kind.resource.group else f"/api/{version}"
-    if kind.resource.namespaced:
-        root += "/namespaces/{namespace}"
-    collection = f"{root}/{kind.resource.plural}"
-    return {
-        collection: {method: _operation(kind, method, gvk) for method in ("get", "post", "delete")},
-        f"{collection}/{{name}}": {
-            method: _operation(kind, method, gvk) for method in ("get", "put", "patch", "delete")
-        },
-    }
+def _named(kind: Kind, version: str) -> dict[str, str]:
+    return {"group": kind.resource.group, "version": version, "kind": kind.resource.kind}
 
 
-def _operation(kind: Kind, method: str, gvk: dict[str, str]) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": _COMPONENTS + kind.definition_in(gvk["version"])}}}
-    return {
-        "parameters": [
-            {"name": name, "in": "query", "schema": {"type": "string"}} for name in _PARAMETERS[method]
-        ],
-        "responses": {"200": {"description": "OK", "content": content}},
-        "x-kubernetes-action": method,
-        "x-kubernetes-group-version-kind": gvk,
+def _object(kind: Kind, version: str) -> tuple[str, dict[str, Any]]:
+    """The path of an object, and the operations on it as far as kubectl asks for them."""
+    patch = {
+        "parameters": [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _PARAMETERS],
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": _named(kind, version),
     }
+    resource = dataclasses.replace(kind.resource, version=version)
+    return resource.path("{namespace}", "{name}"), {"patch": patch}
 
 
 def _schemas(kinds: list[Kind], version: str) -> dict[str, Any]:
@@ -85,9 +67,7 @@ def _schemas(kinds: list[Kind], version: str) -> dict[str, Any]:
         found[name] = _referring(schema.definitions()[name], todo)
         todo -= found.keys()
     for kind in kinds:
-        gvk = {"group": kind.resource.group, "version": version, "kind": kind.resource.kind}
-        name = kind.definition_in(version)
-        found[name] = {**found[name], "x-kubernetes-group-version-kind": [gvk]}
+        found[kind.definition_in(version)]["x-kubernetes-group-version-kind"] = [_named(kind, version)]
     return found
 
 

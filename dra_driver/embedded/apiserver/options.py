@@ -1,5 +1,6 @@
 """What a request says beside its path and body: the query parameters of metav1's options, checked."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,14 +88,18 @@ def delete_options(query: Query, body: dict[str, Any]) -> DeleteOptions:
     )
 
 
+def decimal(text: str) -> int | None:
+    """A number that is not negative and fits an int64; None for any other text."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
+
+
 def number(query: Query, name: str) -> int:
     """A numeric parameter, 0 where it is absent."""
     text = query.get(name, "")
-    if not text:
-        return 0
-    if not text.isascii() or not text.lstrip("-").isdigit():
+    value = decimal(text.removeprefix("-")) if text else 0
+    if value is None:
         raise status.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return int(text)
+    return -value if text.startswith("-") else value
 
 
 def flag(query: Query, name: str) -> bool:

@@ -10,6 +10,7 @@ import copy
 from typing import Any
 
 from dra_driver.embedded.apiserver import schema, status
+from dra_driver.embedded.apiserver.options import decimal
 from dra_driver.embedded.apiserver.schema import Node
 
 _ORDER = "$setElementOrder/"
@@ -91,9 +92,10 @@ def _locate(root: dict[str, Any], path: str) -> tuple[Any, str]:
 def _index(parent: list[Any], token: str, *, end: bool = False) -> int:
     if end and token == "-":  # noqa: S105 - RFC 6902 calls the parts of a path tokens
         return len(parent)
-    if not token.isdigit() or int(token) > len(parent) - (0 if end else 1):
+    index = decimal(token)
+    if index is None or index > len(parent) - (0 if end else 1):
         raise PatchError(f"index {token} is out of bounds")
-    return int(token)
+    return index
 
 
 def _get(parent: Any, token: str) -> Any:

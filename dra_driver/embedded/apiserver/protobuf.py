@@ -1,88 +1,48 @@
-"""Bodies in Kubernetes' protobuf encoding, for the few kinds that kubectl creates with typed commands.
+"""Bodies in Kubernetes' protobuf encoding, for what kubectl sends in no other.
 
-`kubectl create namespace|configmap|secret|serviceaccount` and `kubectl drain` send protobuf only, and know no
-other way when it is refused. Their small messages are read here, field by field from the wire; k8s.io/api has their numbers in
-generated.proto. Answers are always JSON, which all clients accept.
+`kubectl create namespace`, `create secret` and `drain` know no other way when it is refused. Their few small
+messages are declared here, with the numbers of k8s.io/api's generated.proto; what is not declared is passed over.
+Answers are always JSON, which all clients accept.
 """
 
-import base64
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError, Message
 
 from dra_driver.embedded.apiserver import status
 
 _MAGIC = b"k8s\x00"
-_TEXT, _BYTES, _INTEGER = "text", "bytes", "integer"
-
-
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """A message's fields by number: name, and what it is; `maps` and `lists` name those that repeat."""
-
-    fields: dict[int, tuple[str, "str | _Message"]]
-    maps: frozenset[str] = frozenset()
-    lists: frozenset[str] = frozenset()
-
-
-_OWNER = _Message(
-    {
-        1: ("kind", _TEXT),
-        3: ("name", _TEXT),
-        4: ("uid", _TEXT),
-        5: ("apiVersion", _TEXT),
-        6: ("controller", _INTEGER),
-        7: ("blockOwnerDeletion", _INTEGER),
-    }
-)
-_METADATA = _Message(
-    {
-        1: ("name", _TEXT),
-        2: ("generateName", _TEXT),
-        3: ("namespace", _TEXT),
-        11: ("labels", _TEXT),
-        12: ("annotations", _TEXT),
-        13: ("ownerReferences", _OWNER),
-        14: ("finalizers", _TEXT),
+# By message, its fields by number: name and type, which is one of the messages, or of those below. A type is
+# followed by `[]` for a list, by `{}` for a map from strings, and by `?` where 0 is not the same as nothing.
+_MESSAGES: Mapping[str, Mapping[int, str]] = {
+    "Unknown": {1: "typeMeta TypeMeta", 2: "raw bytes"},
+    "TypeMeta": {1: "apiVersion string", 2: "kind string"},
+    "ObjectMeta": {
+        1: "name string",
+        2: "generateName string",
+        3: "namespace string",
+        11: "labels string{}",
+        12: "annotations string{}",
+        14: "finalizers string[]",
     },
-    maps=frozenset({"labels", "annotations"}),
-    lists=frozenset({"ownerReferences", "finalizers"}),
-)
-_DELETE_OPTIONS = _Message(
-    {
-        1: ("gracePeriodSeconds", _INTEGER),
-        2: ("preconditions", _Message({1: ("uid", _TEXT), 2: ("resourceVersion", _TEXT)})),
-        4: ("propagationPolicy", _TEXT),
-        5: ("dryRun", _TEXT),
+    "Preconditions": {1: "uid string", 2: "resourceVersion string"},
+    "DeleteOptions": {
+        # int64 in Kubernetes, but MessageToDict makes strings of those.
+        1: "gracePeriodSeconds int32?",
+        2: "preconditions Preconditions",
+        4: "propagationPolicy string",
+        5: "dryRun string[]",
     },
-    lists=frozenset({"dryRun"}),
-)
-_KINDS = {
-    "Namespace": _Message({1: ("metadata", _METADATA)}),
-    "ConfigMap": _Message(
-        {
-            1: ("metadata", _METADATA),
-            2: ("data", _TEXT),
-            3: ("binaryData", _BYTES),
-            4: ("immutable", _INTEGER),
-        },
-        maps=frozenset({"data", "binaryData"}),
-    ),
-    "Secret": _Message(
-        {
-            1: ("metadata", _METADATA),
-            2: ("data", _BYTES),
-            3: ("type", _TEXT),
-            4: ("stringData", _TEXT),
-            5: ("immutable", _INTEGER),
-        },
-        maps=frozenset({"data", "stringData"}),
-    ),
-    "ServiceAccount": _Message({1: ("metadata", _METADATA)}),
-    "DeleteOptions": _DELETE_OPTIONS,
-    "Eviction": _Message({1: ("metadata", _METADATA), 2: ("deleteOptions", _DELETE_OPTIONS)}),
+    "Namespace": {1: "metadata ObjectMeta"},
+    "Secret": {1: "metadata ObjectMeta", 2: "data bytes{}", 3: "type string", 4: "stringData string{}"},
+    "Eviction": {1: "metadata ObjectMeta", 2: "deleteOptions DeleteOptions"},
 }
-_BOOLEANS = frozenset({"controller", "blockOwnerDeletion", "immutable"})
+_KINDS = frozenset({"Namespace", "Secret", "DeleteOptions", "Eviction"})
+_Field = descriptor_pb2.FieldDescriptorProto
+_SCALARS = {"string": _Field.TYPE_STRING, "bytes": _Field.TYPE_BYTES, "int32": _Field.TYPE_INT32}
 
 
 def decode(body: bytes) -> Any:
@@ -92,75 +52,47 @@ def decode(body: bytes) -> Any:
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
         )
     try:
-        unknown = dict(_read(body[len(_MAGIC) :]))
-        type_meta = dict(_read(_bytes(unknown[1])))
-        kind, api_version = _bytes(type_meta[2]).decode(), _bytes(type_meta[1]).decode()
+        unknown = _message("Unknown", body[len(_MAGIC) :])
+        kind = unknown.typeMeta.kind  # type: ignore[attr-defined]
         if kind not in _KINDS:
             raise status.StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-        return {"kind": kind, "apiVersion": api_version, **_message(_bytes(unknown[2]), _KINDS[kind])}
-    except (IndexError, KeyError, UnicodeDecodeError, TypeError) as error:
+        type_meta = MessageToDict(unknown.typeMeta)  # type: ignore[attr-defined]
+        return {**type_meta, **MessageToDict(_message(kind, unknown.raw))}  # type: ignore[attr-defined]
+    except DecodeError as error:
         raise status.bad_request("unable to decode the protobuf message") from error
 
 
-def _bytes(value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        raise TypeError("a number stands where a message belongs")
-    return value
+def _message(name: str, data: bytes) -> Message:
+    message: Message = _CLASSES[name].FromString(data)
+    return message
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
+def _file() -> descriptor_pb2.FileDescriptorProto:
+    file = descriptor_pb2.FileDescriptorProto(name="embedded.proto", syntax="proto3")
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for number, text in fields.items():
+            _add_field(message, number, *text.split())
+    return file
 
 
-def _read(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message: their numbers, with integers or bytes."""
-    position = 0
-    while position < len(data):
-        tag, position = _varint(data, position)
-        wire_type = tag & 7
-        if wire_type == 0:
-            value, position = _varint(data, position)
-            yield tag >> 3, value
-            continue
-        if wire_type == 2:
-            length, position = _varint(data, position)
-        else:
-            length = {1: 8, 5: 4}[wire_type]
-        if position + length > len(data):
-            raise IndexError(position)
-        yield tag >> 3, data[position : position + length]
-        position += length
+def _add_field(message: descriptor_pb2.DescriptorProto, number: int, name: str, declared: str) -> None:
+    kind = declared.rstrip("[]{}?")
+    field = message.field.add(name=name, json_name=name, number=number, label=_Field.LABEL_OPTIONAL)
+    if declared.endswith("{}"):
+        entry = message.nested_type.add(name=f"{name[0].upper()}{name[1:]}Entry", options={"map_entry": True})
+        _add_field(entry, 1, "key", "string")
+        _add_field(entry, 2, "value", kind)
+        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{message.name}.{entry.name}"
+    elif kind in _SCALARS:
+        field.type = _SCALARS[kind]
+    else:
+        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{kind}"
+    if declared.endswith(("{}", "[]")):
+        field.label = _Field.LABEL_REPEATED
+    if declared.endswith("?"):
+        field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
+        message.oneof_decl.add(name=f"_{name}")
 
 
-def _message(data: bytes, message: _Message) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for number, raw in _read(data):
-        if number not in message.fields:
-            continue
-        name, kind = message.fields[number]
-        if name in message.maps:
-            entry = dict(_read(_bytes(raw)))
-            key = _bytes(entry.get(1, b"")).decode()
-            result.setdefault(name, {})[key] = _scalar(name, entry.get(2, b""), kind)
-        elif name in message.lists:
-            result.setdefault(name, []).append(_scalar(name, raw, kind))
-        else:
-            value = _scalar(name, raw, kind)
-            if value != "":  # Go writes them, and means that they are not set
-                result[name] = value
-    return result
-
-
-def _scalar(name: str, raw: int | bytes, kind: "str | _Message") -> Any:
-    if isinstance(raw, int):
-        return bool(raw) if name in _BOOLEANS else raw
-    if isinstance(kind, _Message):
-        return _message(raw, kind)
-    return base64.b64encode(raw).decode() if kind == _BYTES else raw.decode()
+_CLASSES = message_factory.GetMessages([_file()], descriptor_pool.DescriptorPool())

@@ -6,6 +6,7 @@ locked while they answer; a writer that lost the race starts again from the new 
 named a resourceVersion.
 """
 
+import contextlib
 import copy
 import random
 import uuid
@@ -15,16 +16,15 @@ from typing import Any
 from dra_driver.embedded.apiserver import applying, incoming, ownership, patches, status
 from dra_driver.embedded.apiserver.admission import Admission
 from dra_driver.embedded.apiserver.deletion import current, is_finished
-from dra_driver.embedded.apiserver.kinds import NAMESPACE, POD, Kind
+from dra_driver.embedded.apiserver.kinds import NAMESPACE, Kind
 from dra_driver.embedded.apiserver.options import WriteOptions
 from dra_driver.embedded.apiserver.storage import Key, StaleError, Storage, Stored
 from dra_driver.kube.resources import NAMESPACES
-from dra_driver.resource.problems import required
 
 _NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_TRIES = 8
 _MAX_GENERATED_PREFIX = 58
-APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
+APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -33,7 +33,7 @@ Object = dict[str, Any]
 
 
 class Registry:
-    """Create, update, patch, apply and bind; thread-safe. Refusals are StatusError."""
+    """Create, update, patch and apply; thread-safe. Refusals are StatusError."""
 
     def __init__(self, storage: Storage, admission: Admission, disabled_features: frozenset[str]) -> None:
         self._storage = storage
@@ -69,29 +69,27 @@ class Registry:
         metadata.pop("generation", None)
         if kind.has_generation:
             metadata["generation"] = 1
-        generated = not metadata.get("name") and bool(metadata.get("generateName"))
-        for attempt in range(_NAME_TRIES if generated else 1):
-            if generated:
-                prefix = metadata["generateName"][:_MAX_GENERATED_PREFIX]
-                metadata["name"] = prefix + "".join(random.choices(_NAME_LETTERS, k=5))  # noqa: S311 - a name
-            if attempt == 0:
-                self._prepare(kind, obj, None, None)
-                manager = ownership.Manager(options.manager, operation, kind.api_version(version))
-                if operation == "Apply":
-                    owned = {manager: (frozenset(ownership.leaves(kind, obj)), incoming.now())}
-                else:
-                    owned = ownership.after_update(kind, {}, obj, {}, manager, incoming.now())
-                self._set_managed(obj, owned)
-                self._admission.review("CREATE", kind, version, obj, None, options)
+        prefix = "" if metadata.get("name") else metadata.get("generateName", "")[:_MAX_GENERATED_PREFIX]
+        if prefix:
+            metadata["name"] = _generated(prefix)
+        self._prepare(kind, obj, None, None)
+        manager = ownership.Manager(options.manager, operation, kind.api_version(version))
+        if operation == "Apply":
+            owned = {manager: (frozenset(ownership.leaves(kind, obj)), incoming.now())}
+        else:
+            owned = ownership.after_update(kind, {}, obj, {}, manager, incoming.now())
+        self._set_managed(obj, owned)
+        self._admission.review("CREATE", kind, version, obj, None, options)
+        for _ in range(_NAME_TRIES if prefix else 1):
             key = metadata.get("namespace", ""), metadata["name"]
             if self._storage.get(kind, key) is None:
                 if options.dry_run:
                     return Stored(kind, obj, 0)
-                try:
+                with contextlib.suppress(StaleError):
                     return self._storage.put(kind, obj, None)
-                except StaleError:
-                    continue
-        raise status.already_exists(kind.resource, metadata["name"])
+            if prefix:
+                metadata["name"] = _generated(prefix)
+        raise status.already_exists(kind.resource, key[1])
 
     def _check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
         stored = self._storage.get(NAMESPACE, ("", namespace))
@@ -130,7 +128,7 @@ class Registry:
         options: WriteOptions,
     ) -> tuple[Stored, bool]:
         """Patch or apply; also tells whether the object was created, which only an apply does."""
-        if content_type in APPLY:
+        if content_type == APPLY:
             return self._apply(kind, version, key, patch, subresource, options)
 
         def change(stored: Stored) -> Object:
@@ -164,14 +162,6 @@ class Registry:
             raise status.bad_request(incoming.other_name(metadata["name"], key[1]))
         if key[0]:
             metadata["namespace"] = key[0]
-        if self._storage.get(kind, key) is None:
-            if subresource:
-                raise status.not_found(kind.resource, key[1])
-            if key[0]:
-                self._check_namespace(kind, *key)
-            metadata.pop("resourceVersion", None)
-            new = incoming.decode(kind, kind.versions[0], config, options)
-            return self._create(kind, version, new, options, operation="Apply"), True
         manager = ownership.Manager(options.manager, "Apply", kind.api_version(version), subresource or "")
 
         def change(stored: Stored) -> Object:
@@ -185,7 +175,33 @@ class Registry:
             self._set_managed(new, {who: (fields, times[who]) for who, fields in owned.items()})
             return new
 
-        return self._change(kind, version, key, change, subresource, options, applies=True), False
+        while True:
+            missing = self._storage.get(kind, key) is None
+            try:
+                if missing:
+                    return self._create_applied(kind, version, key, config, subresource, options), True
+                return self._change(kind, version, key, change, subresource, options, applies=True), False
+            except status.StatusError as error:
+                # Somebody else created or deleted the object meanwhile: look again.
+                if error.reason != ("AlreadyExists" if missing else "NotFound"):
+                    raise
+
+    def _create_applied(
+        self,
+        kind: Kind,
+        version: str,
+        key: Key,
+        config: Object,
+        subresource: str | None,
+        options: WriteOptions,
+    ) -> Stored:
+        if subresource:
+            raise status.not_found(kind.resource, key[1])
+        if key[0]:
+            self._check_namespace(kind, *key)
+        new = incoming.decode(kind, kind.versions[0], config, options)
+        new["metadata"].pop("resourceVersion", None)
+        return self._create(kind, version, new, options, operation="Apply")
 
     def _change(
         self,
@@ -245,32 +261,9 @@ class Registry:
         if entries:
             obj["metadata"]["managedFields"] = entries
 
-    # Pods' own endpoints
 
-    def bind(self, key: Key, body: Object, options: WriteOptions) -> None:
-        """Assign a Pod to a node, which no update may do."""
-        target = (body.get("target") or {}).get("name")
-        if not target:
-            raise status.invalid("Binding", "", key[1], [required("target.name")])
-        while True:
-            stored = current(self._storage, POD, key)
-            pod = stored.copy()
-            if assigned := pod["spec"].get("nodeName"):
-                why = f'pod {key[1]} is already assigned to node "{assigned}"'
-                raise status.conflict(POD.resource, key[1], why, kind="pods/binding")
-            pod["spec"]["nodeName"] = target
-            conditions = pod["status"].setdefault("conditions", [])
-            conditions[:] = [found for found in conditions if found.get("type") != "PodScheduled"]
-            conditions.append(
-                {"type": "PodScheduled", "status": "True", "lastTransitionTime": incoming.now()}
-            )
-            if options.dry_run:
-                return
-            try:
-                self._storage.put(POD, pod, stored.revision)
-            except StaleError:
-                continue
-            return
+def _generated(prefix: str) -> str:
+    return prefix + "".join(random.choices(_NAME_LETTERS, k=5))  # noqa: S311 - a name
 
 
 def _same(new: Object, old: Object) -> bool:

@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dra_driver.embedded.apiserver import conditions
-from dra_driver.embedded.apiserver.defaults import quality_of_service
 from dra_driver.embedded.apiserver.kinds import (
     DEPLOYMENT,
-    EVENT,
     JOB,
     NAMESPACE,
     POD,
@@ -28,23 +26,17 @@ from dra_driver.resource.validation import validate
 from dra_driver.selectors import compile_selector
 
 ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
-_PROTECTED = ("default", "kube-system", "kube-public")  # namespaces that cannot be deleted
 _POD_CHANGES = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-_DEVICE_KEY = ("driver", "pool", "device", "shareID")
-
-
-def is_protected(kind: Kind, name: str) -> bool:
-    return kind is NAMESPACE and name in _PROTECTED
 
 
 def reset_on_create(kind: Kind, obj: dict[str, Any]) -> None:
     """Drop what a creator may not set, the status of most kinds, and start the life of a namespace."""
     if kind is POD:
-        obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
+        obj["status"] = {"phase": "Pending"}
     elif kind is RESOURCE_CLAIM:
         obj["status"] = {}
     elif kind is NAMESPACE:
@@ -80,10 +72,6 @@ def _keep_metadata(new: dict[str, Any], old: dict[str, Any], *keys: str) -> None
         _keep(new["metadata"], old["metadata"], key)
 
 
-def _device_key(entry: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(entry.get(name) for name in _DEVICE_KEY)
-
-
 def _drop_released_devices(claim: dict[str, Any]) -> None:
     """An entry of status.devices goes with the allocation of its device."""
     status = claim.get("status") or {}
@@ -112,12 +100,14 @@ def problems(
         found = [*metadata(obj["metadata"], namespaced=kind.resource.namespaced)]
         if kind is POD:
             found += _pod(obj.get("spec") or {})
-        elif kind is EVENT:
-            found += _event(obj)
         elif kind is WEBHOOK:
             found += _webhook(obj)
         elif kind in {DEPLOYMENT, JOB}:
-            found += _workload(kind, obj.get("spec") or {})
+            template = (obj.get("spec") or {}).get("template") or {}
+            found += (
+                Problem(f"spec.template.{problem.path}", problem.message)
+                for problem in _pod(template.get("spec") or {})
+            )
     if old is not None:
         found += _transition(kind, obj, old, subresource)
     return found
@@ -127,6 +117,12 @@ def _transition(
     kind: Kind, new: dict[str, Any], old: dict[str, Any], subresource: str | None
 ) -> Iterator[Problem]:
     spec, was = new.get("spec") or {}, old.get("spec") or {}
+    if "deletionTimestamp" in old["metadata"]:
+        known = old["metadata"].get("finalizers") or []
+        if added := [name for name in new["metadata"].get("finalizers") or [] if name not in known]:
+            listed = ", ".join(f'"{name}"' for name in added)
+            text = "no new finalizers can be added if the object is being deleted"
+            yield forbidden("metadata.finalizers", f"{text}, found new finalizers []string{{{listed}}}")
     if kind in {RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE} and spec != was:
         yield invalid("spec", spec, "field is immutable")
     if kind is RESOURCE_SLICE:
@@ -200,30 +196,6 @@ def _pod(spec: dict[str, Any]) -> Iterator[Problem]:
                 )
                 problem = not_found(f"{path}.resources.claims[{place}]", use.get("name"))
                 yield Problem(problem.path, problem.message + known)
-
-
-def _workload(kind: Kind, spec: dict[str, Any]) -> Iterator[Problem]:
-    template = spec.get("template") or {}
-    if kind is DEPLOYMENT:
-        wanted = (spec.get("selector") or {}).get("matchLabels") or {}
-        labels = (template.get("metadata") or {}).get("labels") or {}
-        if not spec.get("selector"):
-            yield required("spec.selector")
-        elif not wanted.items() <= labels.items():
-            yield invalid(
-                "spec.template.metadata.labels", labels, "`selector` does not match template `labels`"
-            )
-    elif (template.get("spec") or {}).get("restartPolicy") == "Always":
-        yield required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
-    for problem in _pod(template.get("spec") or {}):
-        yield Problem(f"spec.template.{problem.path}", problem.message)
-
-
-def _event(obj: dict[str, Any]) -> Iterator[Problem]:
-    about = (obj.get("involvedObject") or {}).get("namespace", "")
-    own = obj["metadata"]["namespace"]
-    if about not in {own, ""} or (not about and own != "default"):
-        yield invalid("involvedObject.namespace", about, "does not match event.namespace")
 
 
 def _webhook(obj: dict[str, Any]) -> Iterator[Problem]:

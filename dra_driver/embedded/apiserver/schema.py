@@ -18,11 +18,12 @@ from dra_driver.quantity import Quantity
 
 Node = dict[str, Any]
 
-QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
-OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _GO_NAMES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 _GO_TYPES = {"integer": "int64", "boolean": "bool", "number": "float64", "string": "string"}
+_MAX_DEPTH = 100  # of what no schema describes: what comes in must be copied and written, by recursion
+_MAX_INTEGER = 2**63
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "boolean": (bool,),
@@ -92,7 +93,7 @@ def decode(obj: dict[str, Any], definition: str, version: str, *, canonical: boo
 
 def _value(value: Any, node: Node, path: str, into: Decoded) -> Any:
     reference = node.get("$ref")
-    if reference == QUANTITY:
+    if reference == _QUANTITY:
         quantity = _quantity(value)
         return quantity if into.canonical else value
     if reference == _INT_OR_STRING:
@@ -112,7 +113,17 @@ def _value(value: Any, node: Node, path: str, into: Decoded) -> Any:
     expected = _PYTHON_TYPES.get(kind) if kind else None
     if expected and (not isinstance(value, expected) or (isinstance(value, bool) and kind != "boolean")):
         raise _mismatch(value, path, _GO_TYPES[str(kind)])
+    if kind == "integer" and not -_MAX_INTEGER <= value < _MAX_INTEGER:
+        raise _mismatch(value, path, "int64")
     return value
+
+
+def _check_depth(value: Any, path: str, left: int) -> None:
+    if not left:
+        raise _TypeMismatchError(f"json: {path}: exceeded max depth")
+    if isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, path, left - 1)
 
 
 def _zero(node: Node) -> Any:
@@ -126,6 +137,7 @@ def _object(value: Any, schema: Node, path: str, into: Decoded) -> Any:
     properties = schema.get("properties")
     values = schema.get("additionalProperties")
     if properties is None and values is None:
+        _check_depth(value, path, _MAX_DEPTH)
         return value  # RawExtension, FieldsV1: free-form
     required = schema.get("required", ())
     result = {}

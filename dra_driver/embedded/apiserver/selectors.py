@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_driver.embedded.apiserver import status
-from dra_driver.embedded.apiserver.kinds import EVENT, NODE, POD, RESOURCE_SLICE, Kind
+from dra_driver.embedded.apiserver.kinds import EVENT, Kind
 
 _TERM = re.compile(
     r"\s*(?:(?P<absent>!)\s*(?P<no>[^\s,!=()<>]+)"
@@ -15,6 +15,9 @@ _TERM = re.compile(
     r"|(?P<op>==|=|!=|>|<)\s*(?P<value>[^\s,!=()<>]*)"
     r")?)\s*(?:,|$)"
 )
+
+
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +30,9 @@ class Selector:
         return all(test(obj) for test in self.tests)
 
 
-def parse(kind: Kind, version: str, labels: str | None, fields: str | None) -> Selector:
+def parse(kind: Kind, labels: str | None, fields: str | None) -> Selector:
     """Both selectors of a request as one; 400 where one cannot be read or names a field it cannot select by."""
-    return Selector((*_label_tests(labels or ""), *_field_tests(kind, version, fields or "")))
+    return Selector((*_label_tests(labels or ""), *_field_tests(kind, fields or "")))
 
 
 def _label_tests(text: str) -> list[Callable[[dict[str, Any]], bool]]:
@@ -68,7 +71,7 @@ def _label_test(match: re.Match[str]) -> Callable[[dict[str, Any]], bool]:
     if match["op"] == "!=":
         return lambda obj: labels(obj).get(key) != value
     if match["op"] in {"<", ">"}:
-        if not re.fullmatch(r"-?\d+", value):
+        if not _NUMBER.fullmatch(value):
             raise status.bad_request(
                 f"values: Invalid value: {value!r}: for 'Gt', 'Lt' operators, the value must be an integer"
             )
@@ -78,10 +81,10 @@ def _label_test(match: re.Match[str]) -> Callable[[dict[str, Any]], bool]:
 
 
 def _is_beyond(found: str | None, limit: int, sign: int) -> bool:
-    return bool(found and re.fullmatch(r"-?\d+", found)) and sign * int(found or 0) > sign * limit
+    return bool(found and _NUMBER.fullmatch(found)) and sign * int(found or 0) > sign * limit
 
 
-def _field_tests(kind: Kind, version: str, text: str) -> list[Callable[[dict[str, Any]], bool]]:
+def _field_tests(kind: Kind, text: str) -> list[Callable[[dict[str, Any]], bool]]:
     tests = []
     for term in filter(None, text.split(",")):
         match = re.fullmatch(r"([^=!]+)(!=|==|=)(.*)", term)
@@ -89,7 +92,7 @@ def _field_tests(kind: Kind, version: str, text: str) -> list[Callable[[dict[str
             raise status.bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         path, operator, value = match.groups()
         if path not in {"metadata.name", "metadata.namespace", *kind.selectable}:
-            raise status.bad_request(_unsupported(kind, version, path))
+            raise status.bad_request(f"field label not supported: {path}")
         tests.append(_field_test(kind, path, value, wanted=operator != "!="))
     return tests
 
@@ -105,14 +108,4 @@ def field_value(kind: Kind, obj: dict[str, Any], path: str) -> str:
     found: Any = obj
     for part in path.split("."):
         found = found.get(part) if isinstance(found, dict) else None
-    if path == "spec.unschedulable":
-        return str(bool(found)).lower()
     return "" if found is None else str(found)
-
-
-def _unsupported(kind: Kind, version: str, path: str) -> str:
-    if kind is RESOURCE_SLICE:
-        return f"field label not supported for {kind.api_version(version)}, Kind={kind.resource.kind}: {path}"
-    if kind in {POD, NODE, EVENT}:
-        return f"field label not supported: {path}"
-    return f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'

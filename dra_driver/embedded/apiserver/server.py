@@ -35,12 +35,10 @@ class ApiServer:
         port: int = 0,
         kept_events: int = 1000,
         disabled_features: frozenset[str] | set[str] = gates.ALPHA,
-        token: str | None = None,
     ) -> None:
         """`port` 0 takes any; `kept_events` changes of each kind can be watched from.
 
-        `disabled_features` are gates whose fields are dropped (by default those that are alpha in 1.37); with
-        a `token`, requests without it get 401.
+        `disabled_features` are gates whose fields are dropped (by default those that are alpha in 1.37).
         """
         storage = Storage(kept_events)
         self.services: dict[tuple[str, str], Address] = {}  # where Services lead, for calls of webhooks
@@ -52,12 +50,11 @@ class ApiServer:
             registry.create(NAMESPACE, "v1", "", body, WriteOptions(manager="kube-apiserver"))
         self.store = Store(storage, registry, deletion)
         self.faults = Faults(storage)
-        self._token = token
         self._stopping = threading.Event()
-        application = Application(storage, registry, deletion, lambda: self.url.removeprefix("http://"))
+        application = Application(storage, registry, deletion)
         self._storage = storage
         self._collector = Collector(storage, deletion)
-        self._http = HttpServer(port, application, self.faults, self._stopping, token)
+        self._http = HttpServer(port, application, self.faults, self._stopping)
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), name="apiserver")
 
@@ -85,12 +82,11 @@ class ApiServer:
 
     def write_kubeconfig(self, path: Path) -> None:
         """Write a kubeconfig for kubectl and our client."""
-        user = {"token": self._token or "embedded"}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "embedded", "cluster": {"server": self.url}}],
-            "users": [{"name": "embedded", "user": user}],
+            "users": [{"name": "embedded", "user": {"token": "embedded"}}],
             "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "embedded"}}],
             "current-context": "embedded",
         }

@@ -4,7 +4,7 @@ cache in one.
 Invariants: a stored object is never changed in place, a write replaces it, so readers need no copies and
 encoded bytes can be kept beside it; every write takes the next revision; watchers see the changes of their
 kind in revision order without gaps. No rule of the Kubernetes API lives here, only compare-and-swap: see
-`store` for those. The lock is held for dictionary work alone, never while anything outside answers.
+`registry` for those. The lock is held for dictionary work alone, never while anything outside answers.
 """
 
 import itertools
@@ -73,7 +73,8 @@ def _item(obj: dict[str, Any]) -> bytes:
 
 
 def encode(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    # JSON can spell a half of a surrogate pair, UTF-8 cannot.
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)

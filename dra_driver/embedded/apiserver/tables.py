@@ -6,11 +6,13 @@ from typing import Any
 from dra_driver.embedded.apiserver.durations import UNKNOWN, age
 from dra_driver.embedded.apiserver.kinds import (
     EVENT,
+    LEASE,
     NAMESPACE,
     NODE,
     POD,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
+    SECRET,
     WEBHOOK,
     Kind,
 )
@@ -21,16 +23,16 @@ _NONE = "<none>"
 _ROLE = "node-role.kubernetes.io/"
 
 
-# A column: name, type, priority (1 is for -o wide); the first is the name.
-_Column = tuple[str, str, int]
+# A column: name, priority (1 is for -o wide).
+_Column = tuple[str, int]
 
 
 def _text(*names: str) -> tuple[_Column, ...]:
-    return tuple((name, "string", 0) for name in names)
+    return tuple((name, 0) for name in names)
 
 
 def _wide(*names: str) -> tuple[_Column, ...]:
-    return tuple((name, "string", 1) for name in names)
+    return tuple((name, 1) for name in names)
 
 
 def _created(obj: Object) -> str:
@@ -128,7 +130,7 @@ def _event(obj: Object) -> list[Cell]:
     ]
 
 
-def _claim(obj: Object) -> list[Cell]:
+def _claim_state(obj: Object) -> str:
     status = obj.get("status") or {}
     states = ["deleted"] if "deletionTimestamp" in obj["metadata"] else []
     if status.get("allocation"):
@@ -137,16 +139,32 @@ def _claim(obj: Object) -> list[Cell]:
             states.append("reserved")
     elif not states:
         states.append("pending")
-    return [obj["metadata"]["name"], ",".join(states), _created(obj)]
+    return ",".join(states)
 
 
-def _slice(obj: Object) -> list[Cell]:
-    spec = obj.get("spec") or {}
-    pool = (spec.get("pool") or {}).get("name", "")
-    return [obj["metadata"]["name"], spec.get("nodeName", ""), spec.get("driver", ""), pool, _created(obj)]
+_Table = tuple[tuple[_Column, ...], Callable[[Object], list[Cell]]]
 
 
-_TABLES: dict[Kind, tuple[tuple[_Column, ...], Callable[[Object], list[Cell]]]] = {
+def _plain(*more: tuple[str, Callable[[Object], Cell]]) -> _Table:
+    """Name and age, and what is between them."""
+
+    def cells(obj: Object) -> list[Cell]:
+        return [obj["metadata"]["name"], *(cell(obj) for _, cell in more), _created(obj)]
+
+    return _text("Name", *(title for title, _ in more), "Age"), cells
+
+
+def _at(path: str) -> Callable[[Object], Cell]:
+    def cell(obj: Object) -> Cell:
+        found: Any = obj
+        for key in path.split("."):
+            found = (found or {}).get(key)
+        return found or ""
+
+    return cell
+
+
+_TABLES: dict[Kind, _Table] = {
     POD: (
         (
             *_text("Name", "Ready", "Status", "Restarts", "Age"),
@@ -170,43 +188,16 @@ _TABLES: dict[Kind, tuple[tuple[_Column, ...], Callable[[Object], list[Cell]]]] 
         ),
         _event,
     ),
-    NAMESPACE: (
-        _text("Name", "Status", "Age"),
-        lambda obj: [obj["metadata"]["name"], (obj.get("status") or {}).get("phase", ""), _created(obj)],
+    NAMESPACE: _plain(("Status", _at("status.phase"))),
+    RESOURCE_CLAIM: _plain(("State", _claim_state)),
+    RESOURCE_SLICE: _plain(
+        ("Node", _at("spec.nodeName")), ("Driver", _at("spec.driver")), ("Pool", _at("spec.pool.name"))
     ),
-    RESOURCE_CLAIM: (_text("Name", "State", "Age"), _claim),
-    RESOURCE_SLICE: (_text("Name", "Node", "Driver", "Pool", "Age"), _slice),
-    WEBHOOK: (
-        (*_text("Name"), ("Webhooks", "integer", 0), *_text("Age")),
-        lambda obj: [obj["metadata"]["name"], len(obj.get("webhooks") or []), _created(obj)],
-    ),
+    SECRET: _plain(("Type", _at("type")), ("Data", lambda obj: len(obj.get("data") or {}))),
+    LEASE: _plain(("Holder", _at("spec.holderIdentity"))),
+    WEBHOOK: _plain(("Webhooks", lambda obj: len(obj.get("webhooks") or []))),
 }
-_PLAIN: tuple[tuple[_Column, ...], Callable[[Object], list[Cell]]] = (
-    _text("Name", "Age"),
-    lambda obj: [obj["metadata"]["name"], _created(obj)],
-)
-_EXTRA: dict[str, tuple[tuple[_Column, ...], Callable[[Object], list[Cell]]]] = {
-    "configmaps": (
-        _text("Name", "Data", "Age"),
-        lambda obj: [
-            obj["metadata"]["name"],
-            len(obj.get("data") or {}) + len(obj.get("binaryData") or {}),
-            _created(obj),
-        ],
-    ),
-    "secrets": (
-        _text("Name", "Type", "Data", "Age"),
-        lambda obj: [obj["metadata"]["name"], obj.get("type", ""), len(obj.get("data") or {}), _created(obj)],
-    ),
-    "leases": (
-        _text("Name", "Holder", "Age"),
-        lambda obj: [
-            obj["metadata"]["name"],
-            (obj.get("spec") or {}).get("holderIdentity", ""),
-            _created(obj),
-        ],
-    ),
-}
+_OTHERS = _plain()
 
 
 def table(
@@ -222,24 +213,25 @@ def table(
     `include` says what stands behind each row: nothing ("None"), its metadata, or the whole "Object". Watches
     send the column definitions (`columns`) with the first event only.
     """
-    defined, cells = _TABLES.get(kind) or _EXTRA.get(kind.resource.plural) or _PLAIN
+    defined, cells = _TABLES.get(kind, _OTHERS)
     rows = []
     for obj in objects:
         row: Object = {"cells": cells(obj)}
         if include == "Metadata":
-            row["object"] = partial(obj)
+            head = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+            row["object"] = {**head, "metadata": obj["metadata"]}
         elif include == "Object":
             row["object"] = obj
         rows.append(row)
     definitions = [
         {
             "name": name,
-            "type": kind_of,
+            "type": "string",
             "format": "name" if name == "Name" else "",
             "description": "",
             "priority": priority,
         }
-        for name, kind_of, priority in defined
+        for name, priority in defined
     ]
     return {
         "kind": "Table",
@@ -248,8 +240,3 @@ def table(
         "columnDefinitions": definitions if columns else None,
         "rows": rows,
     }
-
-
-def partial(obj: Object) -> Object:
-    """The object's metadata alone."""
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}

@@ -21,6 +21,7 @@ from dra_driver.embedded.apiserver import faults, paths, status
 from dra_driver.embedded.apiserver.answers import Answer, Request
 from dra_driver.embedded.apiserver.application import Application, verb
 from dra_driver.embedded.apiserver.faults import BrokenStreamError, Fault, Faults
+from dra_driver.embedded.apiserver.options import decimal
 from dra_driver.embedded.apiserver.storage import encode
 
 log = structlog.get_logger(__name__)
@@ -40,12 +41,10 @@ class HttpServer(ThreadingHTTPServer):
         application: Application,
         injected: Faults,
         stopping: threading.Event,
-        token: str | None,
     ) -> None:
         self.application = application
         self.faults = injected
         self.stopping = stopping  # ends what waits on purpose
-        self.token = token
         self._changed = threading.Condition()
         self._connections: set[socket.socket] = set()
         super().__init__(("127.0.0.1", port), _Handler)
@@ -108,12 +107,11 @@ class _Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names that http.server looks for
 
     def _serve(self) -> None:
-        request = self._request()
-        target = paths.parse(request.path)
-        plural = target.kind.resource.plural if target else None
-        fault = self.server.faults.take(verb(request, target), plural)
         try:
-            self._authenticate()
+            request = self._request()
+            target = paths.parse(request.path)
+            plural = target.kind.resource.plural if target else None
+            fault = self.server.faults.take(verb(request, target), plural)
             if fault is not None:
                 self._strike(fault)
             answer = self.server.application.handle(request, target)
@@ -123,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
         except BrokenStreamError:
             raise
         except Exception as error:
-            log.exception("request failed", method=request.method, path=request.path)
+            log.exception("request failed", method=self.command, path=self.path)
             self._send_status(
                 status.StatusError(500, "InternalError", f"Internal error occurred: {error}", {})
             )
@@ -143,15 +141,13 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.refusal is not None:
             raise fault.refusal
 
-    def _authenticate(self) -> None:
-        token = self.server.token
-        if token is not None and self.headers.get("Authorization") != f"Bearer {token}":
-            raise status.StatusError(401, "Unauthorized", "Unauthorized")
-
     def _request(self) -> Request:
         url = urlsplit(self.path)
         headers = self.headers
-        length = int(headers.get("Content-Length") or 0)
+        length = decimal(headers.get("Content-Length") or "0")
+        if length is None or "Transfer-Encoding" in headers:
+            self.close_connection = True  # nobody knows where the next request begins
+            raise status.bad_request("a body must come in one piece, with its Content-Length")
         return Request(
             self.command,
             url.path,

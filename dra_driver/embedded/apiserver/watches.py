@@ -44,7 +44,7 @@ class WatchRequest:
 
 
 def follow(storage: Storage, request: WatchRequest, render: Render) -> Iterator[bytes]:
-    """The events of a watch as lines of JSON; empty bytes when nothing came for a while.
+    """The events of a watch as lines of JSON; empty bytes when there was none to send for a while.
 
     `render` writes an object as the client wants it. Exceptions that the storage was interrupted with, and
     that are no StatusError, are raised.
@@ -72,37 +72,40 @@ def _live(storage: Storage, watch: Watch, request: WatchRequest, render: Render)
     while (left := deadline - time.monotonic()) > 0:
         # Asked for before the queue is looked at: with an empty queue, all changes up to it were sent.
         revision = storage.revision
+        line = b""
         try:
             change = watch.changes.get(timeout=min(left, _IDLE_SECONDS))
         except Empty:
-            if request.bookmarks and time.monotonic() >= next_bookmark:
-                next_bookmark = time.monotonic() + request.bookmark_seconds
-                yield _bookmark(request, revision)
-            else:
-                yield b""
-            continue
-        if change is None:
-            return
-        if isinstance(change, status.StatusError):
-            yield _line("ERROR", encode(change.status()))
-            return
-        if isinstance(change, Exception):
-            raise change
-        if (line := _event(request, change, render)) is not None:
-            yield line
+            pass
+        else:
+            if change is None:
+                return
+            if isinstance(change, status.StatusError):
+                yield _line("ERROR", encode(change.status()))
+                return
+            if isinstance(change, Exception):
+                raise change
+            revision = change.revision
+            line = _event(request, change, render)
+        yield line
+        # Not only when nothing happens: all that does may be about objects that this client does not want.
+        if request.bookmarks and time.monotonic() >= next_bookmark:
+            next_bookmark = time.monotonic() + request.bookmark_seconds
+            yield _bookmark(request, revision)
     if request.bookmarks:
         revision = storage.revision
         if watch.changes.empty():
             yield _bookmark(request, revision)
 
 
-def _event(request: WatchRequest, change: Change, render: Render) -> bytes | None:
+def _event(request: WatchRequest, change: Change, render: Render) -> bytes:
+    """The change as this client sees it; empty where it sees none."""
     was, stored = request.matches(change.previous), change.stored
     now = change.type != "DELETED" and request.matches(stored)
     if now:
         return _line("MODIFIED" if was else "ADDED", render(stored))
     if not was or change.previous is None:
-        return None
+        return b""
     if change.type != "DELETED":
         metadata = {**change.previous.obj["metadata"], "resourceVersion": str(change.revision)}
         last = {**change.previous.obj, "metadata": metadata}

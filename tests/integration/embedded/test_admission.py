@@ -16,7 +16,7 @@ import pytest
 from dra_driver.embedded.apiserver import ApiServer
 from dra_driver.kube.client import Client
 from dra_driver.kube.errors import ForbiddenError, InvalidError, ServerError
-from dra_driver.kube.resources import NODES, RESOURCE_CLAIMS
+from dra_driver.kube.resources import NODES, PODS, RESOURCE_CLAIMS
 from dra_driver.kube.resources import VALIDATING_WEBHOOK_CONFIGURATIONS as WEBHOOKS
 
 Object = dict[str, Any]
@@ -29,12 +29,14 @@ class Webhook:
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.response: Object = {"allowed": True}
         self.seen: list[Object] = []
+        self.asked = threading.Event()
         webhook = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 webhook.seen.append(review["request"])
+                webhook.asked.set()
                 response = {"uid": review["request"]["uid"], **webhook.response}
                 body = json.dumps({**review, "response": response}).encode()
                 self.send_response(200)
@@ -203,6 +205,25 @@ def test_an_object_is_sent_in_the_version_of_the_rule(client: Client, webhook: W
     (request,) = webhook.seen
     assert request["object"]["apiVersion"] == "resource.k8s.io/v1beta1"
     assert request["object"]["spec"]["devices"]["requests"][0]["deviceClassName"] == "gpu.nvidia.com"
+
+
+def test_garbage_that_a_webhook_keeps_is_collected_at_its_next_change(
+    client: Client, webhook: Webhook, claim: Make, pod: Make, until: Callable[..., Any]
+) -> None:
+    owner = client.create(PODS, pod())["metadata"]
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner["uid"]}
+    client.create(RESOURCE_CLAIMS, claim(ownerReferences=[reference]))
+    hook = configuration(webhook.url)
+    hook["webhooks"][0]["rules"][0]["operations"] = ["DELETE"]
+    webhook.response = {"allowed": False, "status": {"reason": "BadRequest", "code": 400}}
+    client.create(WEBHOOKS, hook)
+    client.delete(PODS, "p", namespace="team")
+    assert webhook.asked.wait(20)
+
+    client.delete(WEBHOOKS, "gpu")
+    client.patch(RESOURCE_CLAIMS, "c", {"metadata": {"labels": {"a": "b"}}}, namespace="team")
+
+    assert until(RESOURCE_CLAIMS, "c", lambda found: found is None) is None
 
 
 @pytest.fixture

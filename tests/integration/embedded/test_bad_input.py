@@ -1,5 +1,6 @@
 """No body, however wrong, makes the server fail: it is the client's fault, and it is told so."""
 
+import base64
 import http.client
 import json
 from typing import Any
@@ -72,9 +73,9 @@ def test_wrong_bodies_are_the_clients_fault(
     failed = []
     for path in PATHS:
         for body in BODIES:
-            if not server.store.list(resources.PODS)["items"]:
+            if not server.store.list(resources.PODS):
                 server.store.create(resources.PODS, pod("x"))
-            if not server.store.list(resources.RESOURCE_CLAIMS)["items"]:
+            if not server.store.list(resources.RESOURCE_CLAIMS):
                 server.store.create(resources.RESOURCE_CLAIMS, claim())
             sent = body if isinstance(body, bytes) else json.dumps(body)
             headers = {"Content-Type": content_type}
@@ -86,6 +87,74 @@ def test_wrong_bodies_are_the_clients_fault(
     connection.close()
 
     assert failed == []
+
+
+TOKEN = base64.b64encode(b'{"rv": 1, "start": ["a"]}').decode()
+DEEP = b"[" * 100_000 + b"]" * 100_000
+CLAIM = """{"metadata": {"name": "c"}, "spec": {"devices": {
+    "requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}],
+    "config": [{"opaque": {"driver": "gpu.nvidia.com", "parameters": {"a": PARAMETER}}}]}}}"""
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    ["NaN", "-Infinity", "1e999", "[" * 500 + "]" * 500],
+    ids=["NaN", "infinity", "large", "deep"],
+)
+def test_what_other_clients_could_not_read_is_not_stored(server: ApiServer, parameter: str) -> None:
+    assert ask(server, "POST", CLAIMS, CLAIM.replace("PARAMETER", parameter).encode())[0] == 400
+    assert ask(server, "POST", CLAIMS, CLAIM.replace("PARAMETER", "1e9").encode())[0] == 201
+
+
+def test_half_a_surrogate_pair_spoils_no_list(server: ApiServer) -> None:
+    body = b'{"metadata": {"name": "n", "annotations": {"a": "\\ud800"}}}'
+
+    assert ask(server, "POST", "/api/v1/nodes", body)[0] == 201
+    [node] = ask(server, "GET", "/api/v1/nodes", b"")[1]["items"]
+    assert node["metadata"]["annotations"] == {"a": "?"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", f"/api/v1/nodes?limit={'9' * 5000}", b""),
+        ("GET", f"/api/v1/nodes?resourceVersion={'9' * 5000}", b""),
+        ("GET", f"/api/v1/nodes?labelSelector=a%3E{'9' * 5000}", b""),
+        ("GET", f"/api/v1/nodes?continue={TOKEN}", b""),
+        ("DELETE", f"{PODS}/p", b'{"gracePeriodSeconds": 99999999999999999999}'),
+        ("POST", PODS, b'{"metadata": {"name": "q"}, "spec": {"priority": 99999999999999999999}}'),
+        ("POST", "/api/v1/nodes", DEEP),
+        ("PATCH", "/api/v1/nodes/n", DEEP),
+    ],
+    ids=["limit", "version", "label", "continue", "grace", "integer", "deep", "deep patch"],
+)
+def test_what_is_too_large_or_too_deep_is_the_clients_fault(
+    server: ApiServer, method: str, path: str, body: bytes
+) -> None:
+    assert ask(server, method, path, body)[0] == 400
+
+
+@pytest.mark.parametrize("header", [("Content-Length", "many"), ("Transfer-Encoding", "chunked")])
+def test_a_body_whose_length_is_not_told_is_refused(server: ApiServer, header: tuple[str, str]) -> None:
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection.putrequest("POST", "/api/v1/nodes")
+    connection.putheader(*header)
+    connection.endheaders()
+    answer = connection.getresponse()
+
+    assert (answer.status, answer.getheader("Content-Type")) == (400, "application/json")
+    assert b"with its Content-Length" in answer.read()
+    connection.close()
+
+
+def ask(server: ApiServer, method: str, path: str, body: bytes) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    connection.request(method, path, body, {"Content-Type": kind})
+    answer = connection.getresponse()
+    text = answer.read()
+    connection.close()
+    return answer.status, json.loads(text)
 
 
 def test_unknown_fields_are_warned_of_refused_or_ignored_as_asked(server: ApiServer, claim: Any) -> None:
@@ -110,4 +179,4 @@ def test_unknown_fields_are_warned_of_refused_or_ignored_as_asked(server: ApiSer
     assert refused[2]["message"].endswith('strict decoding error: unknown field "spec.surplus"')
     assert ignored[:2] == (201, None)
     assert (wrong[0], wrong[2]["details"]["causes"][0]["field"]) == (422, "fieldValidation")
-    assert server.store.list(resources.RESOURCE_CLAIMS)["items"] == []
+    assert server.store.list(resources.RESOURCE_CLAIMS) == []

@@ -124,17 +124,3 @@ def test_running_watches_can_be_cut(server: ApiServer, client: Client) -> None:
 
     with pytest.raises(UnavailableError):
         next(events)
-
-
-def test_a_token_is_asked_for_where_one_is_set() -> None:
-    import urllib.error
-    import urllib.request
-
-    with ApiServer(token="secret") as server:
-        request = urllib.request.Request(f"{server.url}/version", headers={"Authorization": "Bearer secret"})
-        with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(f"{server.url}/version")
-        caught.value.close()
-        with urllib.request.urlopen(request) as answer:
-            assert answer.status == 200
-    assert caught.value.code == 401

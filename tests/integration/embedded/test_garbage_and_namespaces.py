@@ -1,5 +1,6 @@
 """What goes without being deleted itself."""
 
+import http.client
 from collections.abc import Callable
 from typing import Any
 
@@ -79,6 +80,24 @@ def test_an_owner_of_a_kind_that_is_not_served_is_taken_to_exist(
     until(RESOURCE_CLAIMS, "ghost", gone)
 
     assert client.get(RESOURCE_CLAIMS, "kept", "team")
+
+
+def test_what_is_owned_stays_without_its_owner_where_that_is_asked_for_but_not_in_a_dry_run(
+    server: ApiServer, client: Client, slice_of: Make, node: Object
+) -> None:
+    body = slice_of()
+    body["metadata"] |= owned_by("Node", node)
+    made = client.create(RESOURCE_SLICES, body)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+
+    def delete(query: str) -> Object:
+        connection.request("DELETE", f"/api/v1/nodes/node-a?propagationPolicy=Orphan{query}")
+        connection.getresponse().read()
+        return client.get(RESOURCE_SLICES, "s")
+
+    assert delete("&dryRun=All") == made
+    assert "ownerReferences" not in delete("")["metadata"]
+    connection.close()
 
 
 def test_a_claim_goes_with_its_pod(client: Client, pod: Make, claim: Make, until: Callable[..., Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dra_driver.embedded.apiserver import ApiServer
-from dra_driver.kube.resources import EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_driver.kube.resources import EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, SECRETS
 
 Object = dict[str, Any]
 Make = Callable[..., Object]
@@ -81,9 +81,7 @@ def test_get_prints_the_columns_of_a_real_server(
         "no",
         "po",
         "ev",
-        "cm",
         "secrets",
-        "sa",
         "leases",
         "resourceslices",
         "resourceclaims.v1beta2.resource.k8s.io",
@@ -193,7 +191,7 @@ def test_create_label_annotate_patch_and_delete(server: ApiServer, kubectl: Kube
     server.store.create(PODS, pod())
 
     assert kubectl("create", "namespace", "other") == "namespace/other created\n"
-    assert kubectl("create", "configmap", "settings", "--from-literal=a=b") == "configmap/settings created\n"
+    assert kubectl("create", "secret", "generic", "s", "--from-literal=a=b") == "secret/s created\n"
     kubectl("label", "pod", "p", "-n", "team", "a=b")
     kubectl("annotate", "pod", "p", "-n", "team", "a=b")
     kubectl("patch", "pod", "p", "-n", "team", "-p", '{"metadata":{"labels":{"strategic":"1"}}}')
@@ -201,6 +199,7 @@ def test_create_label_annotate_patch_and_delete(server: ApiServer, kubectl: Kube
     json_patch = '[{"op":"add","path":"/metadata/labels/json","value":"1"}]'
     kubectl("patch", "pod", "p", "-n", "team", "--type=json", "-p", json_patch)
 
+    assert server.store.get(SECRETS, "s", "default")["data"] == {"a": "Yg=="}
     metadata = server.store.get(PODS, "p", "team")["metadata"]
     assert metadata["labels"] == {"a": "b", "strategic": "1", "merge": "1", "json": "1"}
     assert metadata["annotations"] == {"a": "b"}
@@ -290,7 +289,7 @@ def test_a_server_side_dry_run_stores_nothing(server: ApiServer, kubectl: Kubect
     output = kubectl("apply", "--dry-run=server", "-f", "-", given=pod())
 
     assert output == "pod/p created (server dry run)\n"
-    assert server.store.list(PODS)["items"] == []
+    assert server.store.list(PODS) == []
 
 
 def test_a_node_is_drained(server: ApiServer, kubectl: Kubectl, node: Object, pod: Make) -> None:
@@ -300,4 +299,4 @@ def test_a_node_is_drained(server: ApiServer, kubectl: Kubectl, node: Object, po
 
     assert "node/node-a drained" in output
     assert server.store.get(NODES, "node-a")["spec"]["unschedulable"] is True
-    assert server.store.list(PODS)["items"] == []
+    assert server.store.list(PODS) == []

@@ -1,6 +1,7 @@
 """What happens to objects: versions, identities, conflicts, status, deletion."""
 
 import dataclasses
+import random
 import re
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,6 @@ from dra_driver.kube.errors import (
 )
 from dra_driver.kube.resources import (
     DEVICE_CLASSES,
-    EVENTS,
     NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -103,6 +103,17 @@ def test_names_are_generated_below_a_prefix(client: Client, slice_of: Make) -> N
     assert all(re.fullmatch(r"0-gpu\.nvidia\.com-[a-z0-9]{5}", name) for name in names)
 
 
+def test_a_generated_name_that_is_taken_is_not_the_last_one(server: ApiServer, slice_of: Make) -> None:
+    body = slice_of()
+    body["metadata"] = {"generateName": "s-"}
+    names = []
+    for _ in range(2):
+        random.seed(1)  # the server draws from the same sequence again
+        names.append(server.store.create(RESOURCE_SLICES, body)["metadata"]["name"])
+
+    assert len(set(names)) == 2
+
+
 def test_claims_get_the_defaults_of_requests(client: Client, claim: Make) -> None:
     request = client.create(RESOURCE_CLAIMS, claim())["spec"]["devices"]["requests"][0]
 
@@ -119,9 +130,9 @@ def test_pods_get_defaults_and_extended_resources_as_requests(client: Client, po
 
     container = made["spec"]["containers"][0]
     assert container["resources"] == {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
-    assert container["imagePullPolicy"] == "Always"
+    assert made["spec"]["terminationGracePeriodSeconds"] == 30
     assert made["spec"]["schedulerName"] == "default-scheduler"
-    assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert made["status"] == {"phase": "Pending"}
 
 
 def test_both_served_versions_show_the_same_object(client: Client, claim: Make) -> None:
@@ -318,6 +329,15 @@ def test_an_object_with_a_finalizer_is_marked_and_goes_when_it_is_removed(
         client.get(RESOURCE_CLAIMS, "c", "team")
 
 
+def test_an_object_that_is_being_deleted_takes_no_new_finalizers(client: Client, claim: Make) -> None:
+    client.create(RESOURCE_CLAIMS, claim(finalizers=[FINALIZER]))
+    client.delete(RESOURCE_CLAIMS, "c", namespace="team")
+
+    more = {"metadata": {"finalizers": [FINALIZER, "example.com/more"]}}
+    with pytest.raises(InvalidError, match=r"metadata.finalizers: Forbidden: no new finalizers can be added"):
+        client.patch(RESOURCE_CLAIMS, "c", more, namespace="team")
+
+
 @pytest.mark.parametrize("precondition", [{"uid": "other"}, {"resource_version": "1"}])
 def test_a_delete_whose_precondition_fails_conflicts(
     client: Client, claim: Make, precondition: dict[str, Any]
@@ -366,7 +386,7 @@ def test_a_pod_that_does_not_run_goes_at_once(client: Client, pod: Make, changes
 
 def test_only_a_binding_puts_a_pod_on_a_node(server: ApiServer, client: Client, pod: Make) -> None:
     client.create(PODS, pod())
-    bindings = Resource("", "v1", "bindings", "Binding", namespaced=True)
+    bindings = Resource("", "v1", "pods/p/binding", "Binding", namespaced=True)
     binding = {"metadata": {"name": "p", "namespace": "team"}, "target": {"kind": "Node", "name": "node-a"}}
 
     with pytest.raises(InvalidError, match="pod updates may not change fields other than"):
@@ -380,18 +400,26 @@ def test_only_a_binding_puts_a_pod_on_a_node(server: ApiServer, client: Client, 
         client.create(bindings, binding)
 
 
+def test_a_binding_is_for_the_pod_that_was_meant_and_not_for_one_that_ends(client: Client, pod: Make) -> None:
+    binding = Resource("", "v1", "pods/p/binding", "Binding", namespaced=True)
+    body = {"metadata": {"name": "p", "namespace": "team", "uid": "older"}, "target": {"name": "node-a"}}
+    held = pod()
+    held["metadata"]["finalizers"] = [FINALIZER]
+    client.create(PODS, held)
+
+    with pytest.raises(ObjectConflictError, match=r"the UID in the precondition \(older\)"):
+        client.create(binding, body)
+    client.delete(PODS, "p", namespace="team")
+    body["metadata"].pop("uid")
+    with pytest.raises(ObjectConflictError, match="pod p is being deleted"):
+        client.create(binding, body)
+
+
 def test_a_pods_claims_must_be_declared(client: Client, pod: Make) -> None:
     container = {"name": "c", "image": "app", "resources": {"claims": [{"name": "gpu"}]}}
 
     with pytest.raises(InvalidError, match=r'spec.containers\[0\].resources.claims\[0\]: Not found: "gpu"'):
         client.create(PODS, pod(containers=[container]))
-
-
-def test_an_events_namespace_is_that_of_its_object(client: Client) -> None:
-    body = {"metadata": {"name": "e", "namespace": "team"}, "involvedObject": {"namespace": "other"}}
-
-    with pytest.raises(InvalidError, match="does not match event"):
-        client.create(EVENTS, body)
 
 
 def test_lists_leave_kind_and_version_to_the_list(server: ApiServer, client: Client) -> None:

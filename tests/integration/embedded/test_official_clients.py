@@ -52,4 +52,4 @@ def test_the_typed_client_reads_and_writes(api: Any, server: ApiServer, slice_of
     resource_api.delete_resource_slice("s")
 
     assert (found.metadata.name, found.spec.pool.name) == ("s", "node-a/gpu")
-    assert server.store.list(RESOURCE_SLICES)["items"] == []
+    assert server.store.list(RESOURCE_SLICES) == []

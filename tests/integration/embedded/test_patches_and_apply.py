@@ -230,6 +230,19 @@ def test_patches_at_the_same_time_are_all_done(client: Client) -> None:
     assert set(client.get(NODES, "n")["metadata"]["labels"]) == {f"l{number}" for number in range(40)}
 
 
+def test_applies_of_a_new_object_at_the_same_time_are_all_done(client: Client) -> None:
+    def apply_label(number: int) -> Object:
+        name, label = f"n{number % 10}", {f"l{number // 10}": "x"}
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": label}}
+        return client.patch(NODES, name, body, content_type=APPLY, field_manager=f"m{number // 10}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(apply_label, sorted(range(80), key=lambda number: number % 10)))
+
+    labels = [set(node["metadata"]["labels"]) for node in client.list(NODES)["items"]]
+    assert labels == [{f"l{number}" for number in range(8)}] * 10
+
+
 def test_of_updates_at_the_same_time_one_wins(client: Client) -> None:
     made = client.create(NODES, {"metadata": {"name": "n"}})
 

@@ -111,7 +111,7 @@ def test_a_protobuf_body_is_read() -> None:
         (b"{}", 400),
         (NAMESPACE[:20], 400),
         (NAMESPACE.replace(b"Namespace", b"Namespase"), 415),
-        (b"k8s\x00", 400),
+        (b"k8s\x00", 415),
     ],
 )
 def test_a_protobuf_body_that_cannot_be_read_is_refused(body: bytes, code: int) -> None:

@@ -61,6 +61,8 @@ def test_json_patches_do_what_they_say_to_a_copy(operation: dict[str, Any], expe
         {"op": "add", "path": "/nope/deeper", "value": 1},
         {"op": "add", "path": "/list/5", "value": 1},
         {"op": "add", "path": "/list/x", "value": 1},
+        {"op": "add", "path": "/list/\N{SUPERSCRIPT TWO}", "value": 1},
+        {"op": "add", "path": f"/list/{'9' * 5000}", "value": 1},
         {"op": "add", "path": "a", "value": 1},
         {"op": "add", "path": "/a/b", "value": 1},
         {"op": "add", "path": "/b"},

@@ -106,10 +106,6 @@ DEVICE: dict[str, Any] = {
             "DRAPartitionableDevices",
             {key: value for key, value in DEVICE.items() if key != "consumesCounters"},
         ),
-        (
-            "DRADeviceBindingConditions",
-            {key: value for key, value in DEVICE.items() if key != "bindingConditions"},
-        ),
         ("DRAListTypeAttributes", {**DEVICE, "attributes": {"x": {}}}),
         (
             "DRAConsumableCapacity",
