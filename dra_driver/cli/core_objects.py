@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from dra_driver.cli.workloads import WORKLOADS
 from dra_driver.embedded.apiserver import schema
 from dra_driver.embedded.apiserver.status import StatusError
 from dra_driver.errors import UsageError
+from dra_driver.resource.workloads import WORKLOADS, Workload
 
 Object = dict[str, Any]
 
@@ -71,17 +71,18 @@ def _require(value: Any, node: Any, what: str, path: str) -> None:
             _require(item, schema.child(node, name), what, f"{path}.{name}")
 
 
-def _workload(obj: Object, count: str, what: str) -> Object:
-    """The workload with its Pod template decoded; `count` is a whole number, 1 where it is not given."""
-    spec = obj.get("spec")
-    template = spec.get("template") if isinstance(spec, dict) else None
-    if not isinstance(spec, dict) or not isinstance(template, dict):
-        raise UsageError(f"{what}: spec.template is missing")
-    number = spec.get(count, 1)
-    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise UsageError(f"{what}: spec.{count} is no number of Pods")
-    metadata = obj.get("metadata") if isinstance(obj.get("metadata"), dict) else {}
-    labels = template.get("metadata") if isinstance(template.get("metadata"), dict) else {}
-    body = {**template, "metadata": {**(labels or {}), "name": name_in(obj)}}
-    pod = _decoded(body, "Pod", what)
-    return {**obj, "metadata": metadata, "spec": {**spec, count: number, "template": pod}}
+def _workload(obj: Object, workload: Workload, what: str) -> Object:
+    """Any workload as a Pod template, decoded, and how many Pods there are to be; None for one on each node."""
+    template, count = workload.template_of(obj), workload.count_of(obj)
+    if not isinstance(template, dict):
+        raise UsageError(f"{what}: {workload.template} is missing")
+    if count is None and workload.count is not None:
+        count = 1
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 0):
+        raise UsageError(f"{what}: {workload.count} is no number of Pods")
+    own, inner = (
+        one if isinstance(one, dict) else {} for one in (obj.get("metadata"), template.get("metadata"))
+    )
+    names = {key: own[key] for key in ("name", "namespace") if key in own}
+    pod = _decoded({**template, "metadata": {**inner, **names}}, "Pod", what)
+    return {**obj, "metadata": pod["metadata"], "spec": {"template": pod, "count": count}}

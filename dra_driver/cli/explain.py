@@ -17,11 +17,11 @@ from dra_driver.cli.explain_json import as_dict
 from dra_driver.cli.explain_report import report
 from dra_driver.cli.output import format_of, printable, rendered
 from dra_driver.cli.table import LAYOUTS
-from dra_driver.cli.workloads import WORKLOADS
-from dra_driver.cli.worlds import Object, Objects, completed, merged, sorted_out, world_of
+from dra_driver.cli.worlds import Object, Objects, completed, merged, pod_of, sorted_out, world_of
 from dra_driver.errors import UsageError
 from dra_driver.kube.client import Client
 from dra_driver.process import collector
+from dra_driver.resource.workloads import WORKLOADS
 
 Kind = Literal["claim", "pod", "template"]
 _KINDS: dict[str, Kind] = {
@@ -67,7 +67,7 @@ def _diagnoses(
     if not files or with_cluster:
         if question.kind is None and not files:
             raise UsageError("say what to explain: claim NAME, pod NAME, or files with -f")
-        with live.connection(kubeconfig) as client:
+        with live.connection(kubeconfig, instead="give files with -f") as client:
             return _live(client, question, given, lists=lists)
     objects, notes = completed(given)
     for note in notes:
@@ -152,8 +152,9 @@ def _near(question: Question, objects: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _everything(world: World, given: Objects) -> Iterator[Diagnosis]:
-    """Pods of the files, and claims and templates that none of them uses."""
-    pods = [*given.get("Pod", ()), *_of_workloads(given)]
+    """Pods of the files, one of each workload, and claims and templates that none of them uses."""
+    workloads = (one for _, kind in WORKLOADS for one in given.get(kind, ()))
+    pods = [*given.get("Pod", ()), *(pod_of(one, str(one["metadata"]["name"])) for one in workloads)]
     used = {
         (kind, f"{pod['metadata']['namespace']}/{entry.get(field)}")
         for pod in pods
@@ -169,15 +170,6 @@ def _everything(world: World, given: Objects) -> Iterator[Diagnosis]:
     yield from (diagnose_pod(world, pod) for pod in pods)
     yield from (diagnose_claim(world, claim) for claim in claims)
     yield from (diagnose_template(world, template) for template in templates)
-
-
-def _of_workloads(given: Objects) -> Iterator[Object]:
-    """One Pod of each workload."""
-    for _, kind in WORKLOADS:
-        for workload in given.get(kind, ()):
-            template = workload["spec"]["template"]
-            metadata = {**template["metadata"], "namespace": workload["metadata"]["namespace"]}
-            yield {**template, "metadata": metadata}
 
 
 def _rendered(diagnoses: Sequence[Diagnosis], form: str) -> str:

@@ -63,7 +63,7 @@ def _findings(question: Question, sources: dict[str, bytes], *, fixing: bool) ->
     from dra_driver.cli import live
     from dra_driver.cli.lint_cluster import read_cluster, without
 
-    with live.connection(question.kubeconfig) as client:
+    with live.connection(question.kubeconfig, instead="name files, without --live") as client:
         found = read_cluster(client, question.namespace, judged=not sources, lists=question.lists)
     if not sources:
         return lint_objects(found.objects, found.surroundings, beside=found.known, lists=question.lists)

@@ -29,17 +29,19 @@ _MAX_SINGLE = 16  # Pods of other namespaces that are fetched one by one
 
 
 @contextmanager
-def connection(kubeconfig: Path | None) -> Iterator[Client]:
-    """A client for --kubeconfig, $KUBECONFIG, ~/.kube/config, or the cluster this runs in, in that order."""
-    client = Client.connect(kubeconfig or _usual())
+def connection(kubeconfig: Path | None, *, instead: str) -> Iterator[Client]:
+    """A client for --kubeconfig, $KUBECONFIG, ~/.kube/config, or the cluster this runs in, in that order.
+
+    UsageError where there is nothing to connect to, with what to do `instead`.
+    """
+    client = Client.connect(kubeconfig or _usual(instead))
     try:
         yield client
     finally:
         client.close()
 
 
-def _usual() -> Path | None:
-    """UsageError where there is nothing to connect to."""
+def _usual(instead: str) -> Path | None:
     named = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     if named:
         return next((path for path in named if path.exists()), named[0])
@@ -48,7 +50,7 @@ def _usual() -> Path | None:
         return home
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return None
-    raise UsageError("there is no cluster to ask: give --kubeconfig or set KUBECONFIG, or give files with -f")
+    raise UsageError(f"there is no cluster to ask: give --kubeconfig or set KUBECONFIG, or {instead}")
 
 
 def listed(client: Client, wanted: Mapping[Resource, str | None]) -> dict[Resource, list[Object]]:

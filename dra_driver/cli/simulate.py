@@ -15,15 +15,16 @@ from dra_driver.cli.objects import read_objects
 from dra_driver.cli.output import format_of, printable, rendered
 from dra_driver.cli.simulate_report import outcome_as_dict, report
 from dra_driver.cli.table import LAYOUTS
-from dra_driver.cli.workloads import WORKLOADS
-from dra_driver.cli.worlds import Objects, completed, merged, sorted_out, world_of
+from dra_driver.cli.worlds import Objects, completed, merged, pod_of, sorted_out, world_of
 from dra_driver.config.node import MigMode, NodeConfig, load
 from dra_driver.errors import UsageError
 from dra_driver.process import collector
+from dra_driver.resource.workloads import WORKLOADS
 
 Object = dict[str, Any]
 
 _MAX_PODS = 20_000
+_NODES = "give nodes: simulated ones with --nodes, or a dump with ResourceSlices with -f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +100,21 @@ def _expanded(objects: Sequence[Object]) -> Iterator[Object]:
     """The objects, with the Pods of workloads in the place of the workloads."""
     pods = 0
     for obj in objects:
-        count = WORKLOADS.get((str(obj.get("apiVersion")), str(obj["kind"])))
-        if count is None:
+        if (obj.get("apiVersion"), obj["kind"]) not in WORKLOADS:
             yield obj
             continue
-        pods += obj["spec"][count]
+        name, count = obj["metadata"].get("name"), obj["spec"]["count"]
+        if count is None:
+            print(f"note: {obj['kind']} {name} is passed over: it has a Pod on each node", file=sys.stderr)
+            continue
+        pods += count
         if pods > _MAX_PODS:
             raise UsageError(f"more than {_MAX_PODS} Pods are asked for")
-        template, owner = obj["spec"]["template"], obj["metadata"]
-        for index in range(obj["spec"][count]):
-            metadata = {**template["metadata"], "name": f"{owner['name']}-{index}"}
-            if owner.get("namespace"):
-                metadata["namespace"] = owner["namespace"]
-            yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+        yield from (pod_of(obj, f"{name}-{index}") for index in range(count))
 
 
 def _cluster(kubeconfig: Path | None) -> Objects:
-    with live.connection(kubeconfig) as client:
+    with live.connection(kubeconfig, instead=_NODES) as client:
         found = live.listed(client, dict.fromkeys((*live.SHARED, *live.OF_NAMESPACE)))
     return {resource.kind: items for resource, items in found.items()}
 

@@ -26,7 +26,9 @@ def parse(text: str) -> list[tuple[str, int]]:
         if not equals:
             name, number = number, "1"
         if not name or not number.isascii() or not number.isdigit() or not 1 <= int(number) <= _MAX_NODES:
-            raise UsageError(f"{part.strip() or text!r}: expected PROFILE=NUMBER, such as dgx-h100=4")
+            raise UsageError(
+                f"{part.strip() or text!r}: expected PROFILE=NUMBER, such as dgx-h100=4; at most {_MAX_NODES}"
+            )
         found.append((name, int(number)))
     return found
 

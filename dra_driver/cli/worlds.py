@@ -9,7 +9,7 @@ import yaml
 from dra_driver.allocation.diagnosis import World
 from dra_driver.allocation.diagnosis.world import is_allocated
 from dra_driver.allocation.explanation import Scene
-from dra_driver.cli.workloads import WORKLOADS
+from dra_driver.resource.workloads import WORKLOADS
 
 Object = dict[str, Any]
 Objects = dict[str, list[Object]]
@@ -70,6 +70,17 @@ def completed(objects: Objects) -> tuple[Objects, list[str]]:
             f"no Node is given, so those that the slices name are assumed: {_some(names_ or ['any-node'])}"
         )
     return {**objects, "DeviceClass": classes, "Node": nodes}, notes
+
+
+def pod_of(workload: Object, name: str) -> Object:
+    """A Pod of a workload as `read_objects` has it."""
+    spec = workload["spec"]["template"]["spec"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**workload["metadata"], "name": name},
+        "spec": spec,
+    }
 
 
 def world_of(objects: Objects, *, lists: bool = False, all_pods: bool = False) -> World:

@@ -6,18 +6,8 @@ from typing import Any
 
 from dra_driver.lint.manifests import Manifest, as_list, as_map, as_text
 from dra_driver.resource.problems import child, index
+from dra_driver.resource.workloads import WORKLOADS
 
-_TEMPLATES = {
-    "Pod": ("v1", "spec"),
-    "Deployment": ("apps/v1", "spec.template.spec"),
-    "ReplicaSet": ("apps/v1", "spec.template.spec"),
-    "StatefulSet": ("apps/v1", "spec.template.spec"),
-    "DaemonSet": ("apps/v1", "spec.template.spec"),
-    "ReplicationController": ("v1", "spec.template.spec"),
-    "Job": ("batch/v1", "spec.template.spec"),
-    "CronJob": ("batch/v1", "spec.jobTemplate.spec.template.spec"),
-}
-_REPLICAS = {"Job": "parallelism"}
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -58,22 +48,22 @@ class Pods:
 
 def pods_of(manifest: Manifest) -> Pods | None:
     """The Pods that a manifest is, or makes; None where it is nothing of the kind."""
-    api_version, path = _TEMPLATES.get(manifest.kind, ("", ""))
-    if not path or manifest.api_version != api_version:
+    kind = manifest.api_version, manifest.kind
+    if kind == ("v1", "Pod"):
+        path, spec, replicas = "spec", manifest.object.get("spec"), None
+    elif (workload := WORKLOADS.get(kind)) is not None:
+        path = child(workload.template, "spec")
+        spec = as_map(workload.template_of(manifest.object)).get("spec")
+        replicas = workload.count_of(manifest.object)
+    else:
         return None
-    spec: Mapping[str, Any] = manifest.object
-    for step in path.split("."):
-        spec = as_map(spec.get(step))
-    replicas = as_map(manifest.object.get("spec")).get(_REPLICAS.get(manifest.kind, "replicas"))
-    single = (
-        manifest.kind in {"Pod", "CronJob"} or not isinstance(replicas, int) or isinstance(replicas, bool)
-    )
+    single = not isinstance(replicas, int) or isinstance(replicas, bool)
     return Pods(
         manifest,
         path,
         1 if single else max(0, int(replicas or 0)),
-        tuple(_claims(spec, child(path, "resourceClaims"))),
-        tuple(_uses(spec, path)),
+        tuple(_claims(as_map(spec), child(path, "resourceClaims"))),
+        tuple(_uses(as_map(spec), path)),
     )
 
 

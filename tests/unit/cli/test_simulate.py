@@ -419,7 +419,7 @@ def test_without_nodes_and_a_cluster_there_is_nothing_to_simulate(commands: Any,
     ran = commands.run("simulate", "-f", commands.write(make.claim("c")))
 
     assert 2 == ran.code
-    assert "there is no cluster to ask" in ran.err
+    assert "there is no cluster to ask: give --kubeconfig or set KUBECONFIG, or give nodes" in ran.err
 
 
 def test_kinds_of_nodes_are_read() -> None:
@@ -441,3 +441,50 @@ def test_simulated_nodes_publish_what_an_api_server_takes() -> None:
     assert [] == [
         str(problem) for one in objects if one["kind"] == "ResourceSlice" for problem in validate(one)
     ]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "spec"),
+    [
+        ("v1", "ReplicationController", {"replicas": 2}),
+        ("batch/v1", "Job", {"parallelism": 2}),
+        ("batch/v1", "CronJob", {"parallelism": 2}),
+    ],
+)
+def test_whatever_makes_pods_is_so_many_pods(
+    commands: Any, make: Any, api_version: str, kind: str, spec: Object
+) -> None:
+    deployment = make.deployment("d", 1, template="t")
+    spec = {**spec, "template": deployment["spec"]["template"]}
+    spec = {"jobTemplate": {"spec": spec}} if kind == "CronJob" else spec
+    workload = {**deployment, "apiVersion": api_version, "kind": kind, "spec": spec}
+    file = commands.write(make.slice("n1", make.device("a"), make.device("b")), make.template("t"), workload)
+
+    assert {"d-0": ["a"], "d-1": ["b"]} == _got(_simulate(commands, "-f", file))
+
+
+def test_a_daemon_set_is_passed_over_and_explained_as_one_pod(commands: Any, make: Any) -> None:
+    workload = {**make.deployment("d", 1, template="t"), "kind": "DaemonSet"}
+    file = commands.write(make.slice("n1", make.device("a")), make.template("t"), workload)
+
+    simulated, explained = commands.run("simulate", "-f", file), commands.run("explain", "-f", file)
+
+    assert "note: DaemonSet d is passed over: it has a Pod on each node" in simulated.err
+    assert explained.out.startswith("Pod default/d can be scheduled, on n1\n")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({}, "metadata.name is missing"),
+        ({"name": ["d"]}, "Deployment ['d']: "),
+        ("d", "metadata.name is missing"),
+    ],
+)
+def test_a_workload_needs_a_name(commands: Any, make: Any, metadata: Any, said: str) -> None:
+    workload = {**make.deployment("d", 1, template="t"), "metadata": metadata}
+
+    ran = commands.run("simulate", "--nodes", "l40s", "-f", commands.write(workload))
+
+    assert (2, "") == (ran.code, ran.out)
+    assert said in ran.err
