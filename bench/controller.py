@@ -28,7 +28,7 @@ _PATIENCE_SECONDS = 600.0
 
 def main() -> None:
     print(
-        f"\n{f'controller, {_NODES:,} nodes x 8 GPUs, {_CLAIMS:,} claims':<58} {'measured':>9} {'target':>8}"
+        f"\n{f'controller, {_NODES:,} nodes x 8 GPUs, {_CLAIMS:,} claims':<68} {'measured':>9} {'target':>8}"
     )
     with tempfile.TemporaryDirectory(prefix="dra-bench-") as directory:
         _measure(Path(directory))
@@ -58,6 +58,8 @@ def _measure(directory: Path) -> None:
         _row("start to ready", time.monotonic() - begin, 30, "s")
         _row("peak resident memory until then", _memory(process.pid, "VmHWM"), 400, "MiB")
         _until(lambda: "dra_driver_leader 1.0" in _get(f"http://{metrics}/metrics"))
+        for label, milliseconds, target in webhook.measure(port):
+            _row(f"{label}, while explaining", milliseconds, target, "ms")
         _until(lambda: 'pending_claims{reason="unexplained"} 0.0' in _get(f"http://{metrics}/metrics"))
         _row("start to a reason for each that waits", time.monotonic() - begin, None, "s")
         _row("processor seconds until then", _cpu(process.pid), None, "s")
@@ -65,7 +67,7 @@ def _measure(directory: Path) -> None:
         time.sleep(_IDLE_SECONDS)
         used = 100 * (_cpu(process.pid) - before) / _IDLE_SECONDS
         _row("processor while Events go out and nothing changes", used, None, "%")
-        for label, milliseconds, target in webhook.measure(port):
+        for label, milliseconds, target in webhook.measure(port, first=10_000):
             _row(label, milliseconds, target, "ms")
         _row("peak resident memory", _memory(process.pid, "VmHWM"), 400, "MiB")
         _row("lists of slices asked for", sum("resourceslices" in one for one in lists), None, "")
@@ -84,7 +86,7 @@ def _free_port() -> int:
 
 def _row(label: str, measured: float, target: float | None, unit: str) -> None:
     shown = "" if target is None else f"{target:g}"
-    print(f"{label:<58} {measured:>9,.1f} {shown:>8}  {unit}", flush=True)
+    print(f"{label:<68} {measured:>9,.1f} {shown:>8}  {unit}", flush=True)
 
 
 def _until(condition: Callable[[], bool]) -> None:

@@ -70,7 +70,7 @@ class Cluster:
         return obj
 
     def _claim(self, number: int) -> Object:
-        memory = 80 + number % _QUESTIONS
+        memory = 80 + number // _WAITING % _QUESTIONS
         wish = f"device.capacity['{_DRIVER}'].memory.compareTo(quantity('{memory}Gi')) >= 0"
         waits = number % _WAITING == 0
         exactly: Object = {"deviceClassName": _DRIVER, "allocationMode": "ExactCount", "count": 1}

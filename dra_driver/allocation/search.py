@@ -124,7 +124,8 @@ class Search:
 
     def _need(self, claim: Claim, request: Request) -> Need:
         device_class = device_class_of(claim, request, self._classes)
-        select = partial(self._selectable, claim, request, device_class)
+        # Of no method of the search: it would refer to itself, and stay until the garbage collector comes.
+        select = partial(_selectable, self._matcher, claim, request, device_class, self._node)
         if not request.wants_all:
             need = Need(request, request.count, self._usable, select)
             if not request.admin_access:
@@ -139,13 +140,6 @@ class Search:
             if select(candidate) and suffices(candidate.device, request.capacity)
         )
         return Need(request, len(candidates), candidates, select)
-
-    def _selectable(
-        self, claim: Claim, request: Request, device_class: Mapping[str, Any], candidate: Candidate
-    ) -> bool:
-        return self._matcher.selectable(
-            claim.name, request, device_class, candidate.part, candidate.device, self._node
-        )
 
     def _choices(self, at: Position) -> Generator[Position]:
         claim = self._claims[at.claim]
@@ -186,3 +180,14 @@ class Search:
             yield Position(at.claim, at.request, at.alternative, at.taken + 1, index + 1)
         finally:
             give_back()
+
+
+def _selectable(
+    matcher: Matcher,
+    claim: Claim,
+    request: Request,
+    device_class: Mapping[str, Any],
+    node: Mapping[str, Any],
+    candidate: Candidate,
+) -> bool:
+    return matcher.selectable(claim.name, request, device_class, candidate.part, candidate.device, node)

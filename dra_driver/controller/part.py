@@ -1,12 +1,13 @@
 """What the controller is put together from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
 from dra_driver.controller.config import ControllerConfig
 from dra_driver.controller.flags import Settings
+from dra_driver.controller.precedence import Precedence
 from dra_driver.kube.client import Client
 
 
@@ -18,6 +19,7 @@ class Surroundings:
     config: ControllerConfig
     client: Client
     registry: CollectorRegistry  # parts add their metrics
+    precedence: Precedence = field(default_factory=Precedence)  # of requests over what takes long
 
 
 class Part(Protocol):

@@ -37,7 +37,6 @@ from dra_driver.kube.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
-from dra_driver.process import collector
 
 log = structlog.get_logger(__name__)
 
@@ -82,6 +81,7 @@ class Explainer:
         settings, client = surroundings.settings, surroundings.client
         self._driver_name = settings.driver_name
         self._cluster = cluster
+        self._steps = surroundings.precedence.steps
         self._pace = pace or Pace()
         self._recorder = Recorder(
             client,
@@ -146,8 +146,7 @@ class Explainer:
             elif self._is_synced():
                 begin = time.monotonic()
                 try:
-                    with collector.paused():
-                        self._turn()
+                    self._turn()
                 except Exception:  # whatever an object looks like, the next turn may go well
                     log.exception("turn of the explainer failed")
                 took = time.monotonic() - begin
@@ -194,14 +193,14 @@ class Explainer:
 
     def _explain(self) -> bool:
         """Work out who waits and why; whether answers are left for the next turn."""
-        cluster = self._cluster
+        cluster, steps = self._cluster, self._steps
         world = World(
-            slices=cluster.slices.snapshot(),
-            classes=cluster.classes.snapshot(),
-            claims=cluster.claims.snapshot(),
-            templates=cluster.templates.snapshot(),
-            pods=cluster.pods.snapshot(),
-            nodes=cluster.nodes.snapshot(),
+            slices=steps(cluster.slices.snapshot()),
+            classes=steps(cluster.classes.snapshot()),
+            claims=steps(cluster.claims.snapshot()),
+            templates=steps(cluster.templates.snapshot()),
+            pods=steps(cluster.pods.snapshot()),
+            nodes=steps(cluster.nodes.snapshot()),
         )
         waiting = list(subjects(world, Ours(self._driver_name, world.classes)))
         more = self._answers.update(world, self._content(world), waiting, self._pace.budget)

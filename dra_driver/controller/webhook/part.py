@@ -1,6 +1,5 @@
 """The webhook as a part of the controller: server, reviewer, certificates and the cluster, wired together."""
 
-import sys
 import time
 from contextlib import ExitStack
 
@@ -28,7 +27,6 @@ _SELECTOR = {"cel": {"expression": "device.driver == 'x'"}}
 _FIRST = Request(
     "", "DeviceClass", "resource.k8s.io/v1", "CREATE", "", {"spec": {"selectors": [_SELECTOR]}}, {}
 )
-_SWITCH_SECONDS = 0.001
 _LOOKUP_SECONDS = 2.0  # that an admission waits for each answer of the API server
 
 
@@ -40,6 +38,7 @@ class WebhookPart:
     def __init__(self, surroundings: Surroundings, cluster: Cluster) -> None:
         """UnavailableError where the address is taken."""
         settings = surroundings.settings
+        self._precedence = surroundings.precedence
         self._closing = ExitStack()  # undoes what was started, latest first
         lookups = Client.connect(settings.kubeconfig, timeout=_LOOKUP_SECONDS)
         self._closing.callback(lookups.close)
@@ -51,8 +50,6 @@ class WebhookPart:
         self.port = self._server.port
 
     def start(self) -> None:
-        # A review gives the interpreter up a few times, and gets it back after so long where others compute.
-        sys.setswitchinterval(_SWITCH_SECONDS)
         collector.seldom()
         self._reviewer.review(_FIRST)  # what is loaded at the first review takes a quarter of a second
         for piece in (self.cluster, self.keeper, self._server):
@@ -70,8 +67,9 @@ class WebhookPart:
         """The answer to the body of a call; MalformedError where it is no AdmissionReview."""
         started = time.perf_counter()
         try:
-            request = protocol.decode(body)
-            verdict, findings = self._reviewer.review(request)
+            with self._precedence.request():
+                request = protocol.decode(body)
+                verdict, findings = self._reviewer.review(request)
         except Exception:
             self._metrics.failed()
             raise
