@@ -2,7 +2,8 @@
 
 Telling must never hinder doing: `record` only puts a note into memory, a thread sends it, and what cannot be sent
 is logged and let go. There is one Event per object, reason and message, or, for news that replaces what was said
-before, one per object and reason. Its name is derived from these, so that a restart, or another replica, counts up the
+before, one per object and reason; such news is what is true now, so where a server cannot take it now, it is sent later.
+The name of an Event is derived from these, so that a restart, or another replica, counts up the
 same Event instead of adding a second one; repetitions are added up in memory and written at most every ten seconds.
 Over all objects, a bucket of 25 refills by one a second, unless the recorder is told otherwise.
 """
@@ -20,7 +21,7 @@ import structlog
 
 from dra_driver.errors import ApiError, UnavailableError, one_line
 from dra_driver.kube.client import Client
-from dra_driver.kube.errors import AlreadyExistsError, NotFoundError
+from dra_driver.kube.errors import AlreadyExistsError, NotFoundError, ServerError, TooManyRequestsError
 from dra_driver.kube.reasons import Reason
 from dra_driver.kube.resources import EVENTS
 
@@ -34,6 +35,8 @@ _REPEAT_SECONDS = 10.0
 _BURST = 25
 _PER_SECOND = 1.0
 _FLUSH_SECONDS = 2.0
+
+_PASSING = (UnavailableError, ServerError, TooManyRequestsError)
 
 EventType = Literal["Normal", "Warning"]
 
@@ -118,6 +121,7 @@ class Recorder:
         self._changed = threading.Condition()  # of what follows, up to _stopping
         self._pending: OrderedDict[_Topic, _Note] = OrderedDict()
         self._not_before: OrderedDict[_Topic, float] = OrderedDict()  # by time.monotonic
+        self._sending: _Topic | None = None  # whose note is on its way, and still true
         self._dropped = 0
         self._stopping = False
         self._burst = burst
@@ -165,8 +169,11 @@ class Recorder:
 
     def withdraw(self, about: Reference, reason: Reason) -> None:
         """Do not send what `replaces` and is not sent yet: it is no longer true."""
+        topic = _Topic(about, reason, "")
         with self._changed:
-            self._pending.pop(_Topic(about, reason, ""), None)
+            self._pending.pop(topic, None)
+            if self._sending == topic:
+                self._sending = None
 
     @property
     def backlog(self) -> int:
@@ -183,8 +190,16 @@ class Recorder:
                 log.warning(
                     "event not recorded", reason=topic.reason, object=topic.about.name, err=one_line(error)
                 )
+                if isinstance(error, _PASSING):
+                    self._keep(topic, note)
             except Exception:  # telling must not end, whatever an answer looks like
                 log.exception("event not recorded", reason=topic.reason, object=topic.about.name)
+
+    def _keep(self, topic: _Topic, note: _Note) -> None:
+        """Send later what replaces and what nothing newer has replaced meanwhile."""
+        with self._changed:
+            if not (topic.message or self._stopping) and self._sending == topic:
+                self._pending.setdefault(topic, note)
 
     def _next(self) -> tuple[_Topic, _Note] | None:
         """Wait for a note that may be sent; None: stop."""
@@ -200,6 +215,7 @@ class Recorder:
                 first = min(ready, key=ready.__getitem__, default=None)
                 if first is not None and self._tokens >= 1 and ready[first] <= now:
                     self._tokens -= 1
+                    self._sending = first
                     self._not_before[first] = now + _REPEAT_SECONDS
                     self._not_before.move_to_end(first)
                     if len(self._not_before) > _MAX_REMEMBERED:

@@ -147,6 +147,28 @@ def test_what_cannot_be_sent_is_logged_and_let_go(
     assert [entry["event"] for entry in logs] == ["event not recorded"]
 
 
+def test_what_is_still_true_is_sent_once_the_server_takes_it(
+    server: ApiServer, recorder: Recorder, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_REPEAT_SECONDS", 0.0)
+    server.faults.refuse(503, "create", EVENTS, times=2)
+    recorder.record(CLAIM, Reason.CLAIM_NOT_SATISFIABLE, "no GPU is free", replaces=True)
+    (item,) = recorded(client)
+    assert (item["message"], item["count"]) == ("no GPU is free", 1)
+
+
+def test_what_the_server_refuses_for_good_is_let_go_also_where_it_is_true(
+    server: ApiServer, recorder: Recorder, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_REPEAT_SECONDS", 0.0)
+    server.faults.refuse(403, "create", EVENTS)
+    recorder.record(CLAIM, Reason.CLAIM_NOT_SATISFIABLE, "no GPU is free", replaces=True)
+    recorder.record(NODE, Reason.DEVICE_RECOVERED, "told")
+    (item,) = recorded(client)
+    assert item["message"] == "told"
+    assert recorder.backlog == 0
+
+
 def test_stop_sends_what_is_waiting(client: Client) -> None:
     recorder = Recorder(client, component="gpu.nvidia.com")
     recorder.record(NODE, Reason.DEVICE_UNHEALTHY, "before the start")

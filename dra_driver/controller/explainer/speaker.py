@@ -1,9 +1,11 @@
 """What is said of whom: an Event for each object and reason, written again when what it says changes.
 
 Said again after half an hour also where nothing has changed, since the API server drops Events after an hour. What was
-said is not taken back: an Event is history, and those who are satisfied are simply not spoken of any more.
+said is not taken back: an Event is history, and those who are satisfied are simply not spoken of any more. Where there is
+more to say than may be said, those come first of whom nothing was said yet, and then those who wait the longest.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -38,14 +40,18 @@ class Speaker:
             del self._said[about]
             self._recorder.withdraw(about, self._reason)
         now = self._clock()
-        for about, text in texts.items():
-            said = self._said.get(about)
-            if said is not None and said.text == text and now - said.at < REMIND_SECONDS:
-                continue
+        unsaid = _Said("", -math.inf)
+        said = {about: self._said.get(about, unsaid) for about in texts}
+        due = [
+            about
+            for about, last in said.items()
+            if last.text != texts[about] or now - last.at >= REMIND_SECONDS
+        ]
+        for about in sorted(due, key=lambda about: said[about].at):
             if self._recorder.backlog >= _MAX_BACKLOG:
                 return True
-            self._recorder.record(about, self._reason, text, replaces=True)
-            self._said[about] = _Said(text, now)
+            self._recorder.record(about, self._reason, texts[about], replaces=True)
+            self._said[about] = _Said(texts[about], now)
         return False
 
     def forget(self) -> None:

@@ -233,3 +233,30 @@ class TestSpeaker:
         texts = {Reference("v1", "Pod", f"p{number}"): "a" for number in range(1000)}
         assert speaker.say(texts)
         assert recorder.backlog == 100
+
+    def test_whom_nothing_was_said_of_comes_before_reminders_and_those_before_by_age(
+        self, recorder: Recorder
+    ) -> None:
+        now = [0.0]
+        speaker = Speaker(recorder, Reason.CLAIM_NOT_SATISFIABLE, clock=lambda: now[0])
+        everybody = [Reference("v1", "Pod", f"p{number:03}") for number in range(250)]
+        said = []
+        for _ in range(4):
+            speaker.say(dict.fromkeys(everybody, "a"))
+            said.append({about for about in everybody if pending(recorder, about)})
+            for about in everybody:
+                recorder.withdraw(about, Reason.CLAIM_NOT_SATISFIABLE)
+            now[0] += REMIND_SECONDS
+        assert [
+            everybody[:100],
+            everybody[100:200],
+            [*everybody[:50], *everybody[200:]],
+            everybody[50:150],
+        ] == [sorted(one, key=everybody.index) for one in said]
+
+
+def pending(recorder: Recorder, about: Reference) -> bool:
+    """Whether something about it waits to be sent; it is withdrawn thereby."""
+    before = recorder.backlog
+    recorder.withdraw(about, Reason.CLAIM_NOT_SATISFIABLE)
+    return recorder.backlog < before
