@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 PYNVML: NvmlModule = pynvml
 
-_MOST_PATIENCE_SECONDS = 3600.0
+_PATIENCE_SECONDS, _MOST_PATIENCE_SECONDS = 60.0, 3600.0
 
 
 class NvmlBackend:
@@ -46,7 +46,7 @@ class NvmlBackend:
 
     `driver_root` is where the driver is installed, as the plugin sees it; None tries the known places. A
     scan gives up after `deadline_seconds`; a GPU that is lost or not listed is looked for in a new session
-    after `reopen_seconds`, then twice as long, up to an hour. The other arguments are for tests: a module in
+    after a minute, then twice as long, up to an hour. The other arguments are for tests: a module in
     place of pynvml, a loader of libraries, a clock.
     """
 
@@ -59,7 +59,6 @@ class NvmlBackend:
         *,
         host: Path = Path("/"),
         deadline_seconds: float = 10.0,
-        reopen_seconds: float = 60.0,
         nvml: NvmlModule = PYNVML,
         load_library: Callable[[str], Any] = ctypes.CDLL,
         clock: Callable[[], float] = time.monotonic,
@@ -67,7 +66,6 @@ class NvmlBackend:
         roots = known_roots(host) if driver_root is None else (driver_root,)
         self._sysfs = sysfs
         self._deadline_seconds = deadline_seconds
-        self._reopen_seconds = reopen_seconds
         self._clock = clock
         self._known = KnownGpus()
         self._worker = BoundedWorker("nvml")
@@ -77,7 +75,7 @@ class NvmlBackend:
         self._loader = Loader(nvml, roots, load_library)
         self._session: NvmlSession | None = None
         self.mig = NvmlMigControl(self._calls, lambda: self._session is not None)
-        self._patience_seconds = reopen_seconds
+        self._patience_seconds = _PATIENCE_SECONDS
 
     @property
     def driver_root(self) -> Path | None:
@@ -136,7 +134,7 @@ class NvmlBackend:
     def _read(self, session: NvmlSession) -> Scan:
         scan = session.scan()
         if scan.is_complete:
-            self._patience_seconds = self._reopen_seconds
+            self._patience_seconds = _PATIENCE_SECONDS
         return scan
 
     def _is_outdated(self, session: NvmlSession) -> bool:

@@ -21,8 +21,8 @@ class SimulatedBackend:
     """A `Backend` for the node `node_name` of the kind `profile`.
 
     `driver_root` is where its driver root was made: faults and MIG state are kept there. Without it nothing goes
-    wrong, and how GPUs are cut is forgotten with the object. `faults` is the path of another fault file. MIG state is
-    written through `files`, so that a test can end the process there.
+    wrong, and how GPUs are cut is forgotten with the object. MIG state is written through `files`, so that a test can
+    end the process there.
     """
 
     def __init__(
@@ -31,13 +31,12 @@ class SimulatedBackend:
         node_name: str,
         *,
         driver_root: Path | None = None,
-        faults: Path | None = None,
         files: Files = dra_driver.files,
     ) -> None:
         self.name = f"simulated:{profile.name}"
         self._profile = profile
         self._gpus = profile.gpus_on(node_name)
-        self._faults_file = faults or (None if driver_root is None else faults_file(driver_root))
+        self._faults_file = None if driver_root is None else faults_file(driver_root)
         self._faults = Faults()
         self.mig = SimulatedMig(self._gpus, self._current_faults, driver_root, files)
 

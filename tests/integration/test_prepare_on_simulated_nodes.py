@@ -44,7 +44,7 @@ class Plugin:
         self.path = path
         self.root = path / "root"
         make_driver_root(profile, self.root, node_name="node-a", device_nodes=False)
-        self.backend = SimulatedBackend(profile, "node-a", faults=self.root / "faults.yaml")
+        self.backend = SimulatedBackend(profile, "node-a", driver_root=self.root)
         self.inventory = self.backend.scan()
         self.devices = build_devices(self.inventory)
         self.start()

@@ -16,7 +16,7 @@ FIRST, SECOND = "0000:07:00.0", "0000:0f:00.0"
 
 @pytest.fixture
 def backend(tmp_path: Path) -> SimulatedBackend:
-    return SimulatedBackend(load_profile("dgx-a100-40"), "node-1", faults=faults_file(tmp_path))
+    return SimulatedBackend(load_profile("dgx-a100-40"), "node-1", driver_root=tmp_path)
 
 
 @pytest.fixture
