@@ -13,9 +13,8 @@ may have been allocated other devices since, under the same UID.
 Where the node has to be changed (see `dra_driver.steps`), a record of the intent comes first, with the state "started":
 whatever it says was made is taken back by the retry, by Unprepare, or by the next start. There is no timer for it: the
 kubelet writes a claim down before it calls us, and repeats Prepare, and after its Pod Unprepare, until one succeeds,
-also across restarts. Unprepare marks it so before it
-undoes anything, so that a kill half-way is no prepared claim; on a full disk it does without, and the kubelet, which
-has no answer yet, comes again.
+also across restarts. Unprepare marks it so before it undoes anything, so that a kill half-way is no prepared claim; on a
+full disk it does without, and the kubelet, which has no answer yet, comes again.
 
 Locks: calls for one claim are serial. Nothing else is held while network, disk or hardware answers; the
 indexes of records and conflicts have locks of their own, for a few instructions each.
@@ -23,7 +22,6 @@ indexes of records and conflicts have locks of their own, for a few instructions
 Failures: whatever is raised, the call left nothing of its own behind, and the kubelet's retry starts afresh.
 """
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -96,7 +94,6 @@ class Engine:
         self._steps = StepRunner(kinds | dict(sharing.kinds if sharing else {}), records)
         self._conflicts = Conflicts()
         self._locks = Locks()
-        self._turn = threading.Lock()
         self._dropped: tuple[Record, ...] | None = None  # None: nothing was read yet
 
     def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
@@ -227,10 +224,9 @@ class Engine:
         self._conflicts.reserve(record.ref, record.devices)
         described = written = False
         try:
-            with self._turn:
-                described = self._metadata.ensure(record)
-                written = self._specs.ensure(record.ref.uid, spec)
-                self._records.write(record)
+            described = self._metadata.ensure(record)
+            written = self._specs.ensure(record.ref.uid, spec)
+            self._records.write(record)
         except Exception:
             # Files that were there before may be in use: those of a claim whose record was damaged.
             self._give_up(record, spec=written, metadata=described)
@@ -291,14 +287,11 @@ class Engine:
         if record is not None and record.steps and record.state is not State.STARTED:
             record = replace(record, state=State.STARTED)
             self._records.write_if_possible(record)
-        with self._turn:
-            self._specs.remove(claim_uid)
-            self._metadata.remove(claim_uid, record)
-            if record is None or not record.steps:
-                self._records.remove(claim_uid)
-        if record is not None and record.steps:
+        self._specs.remove(claim_uid)
+        self._metadata.remove(claim_uid, record)
+        if record is not None:
             self._steps.undo(record)
-            self._records.remove(claim_uid)
+        self._records.remove(claim_uid)
         self._conflicts.release(claim_uid)
 
     def _answer(self, record: Record) -> tuple[PreparedDevice, ...]:
