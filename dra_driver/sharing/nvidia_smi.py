@@ -11,7 +11,7 @@ from dra_driver.errors import HardwareError
 from dra_driver.sharing.programs import DriverPrograms, Finished, MissingProgramError
 
 _PROGRAM = "nvidia-smi"
-_SECONDS = 15.0  # without persistence mode it initialises all GPUs first
+SECONDS = 15.0  # without persistence mode it initialises all GPUs first
 _INTERVALS = {Interval.DEFAULT: 0, Interval.SHORT: 1, Interval.MEDIUM: 2, Interval.LONG: 3}
 DEFAULT_MODE, EXCLUSIVE_MODE = "Default", "Exclusive_Process"  # as nvidia-smi spells them
 _MODES = {DEFAULT_MODE: "DEFAULT", EXCLUSIVE_MODE: "EXCLUSIVE_PROCESS", "Prohibited": "PROHIBITED"}
@@ -67,7 +67,7 @@ class NvidiaSmi:
 
     def _run(self, failure: str, *arguments: str) -> Finished:
         try:
-            done = self._programs.run(_PROGRAM, *arguments, seconds=_SECONDS)
+            done = self._programs.run(_PROGRAM, *arguments, seconds=SECONDS)
         except MissingProgramError as error:
             raise GoneError(f"{failure}: {error}") from error
         if done.ok:

@@ -23,6 +23,7 @@ from dra_driver.node import pages as generated
 from dra_driver.node.flags import FLAGS
 from dra_driver.resource.validation import validate
 from dra_driver.selectors import compile_selector, device_value, selector
+from dra_driver.sharing import mps, nvidia_smi
 from dra_driver.slices.pack import pack
 
 ROOT = Path(__file__).parents[3]
@@ -296,6 +297,17 @@ def test_the_numbers_of_devices_that_are_cut_on_demand_are_those_of_a_node(
     text = " ".join(page["docs/mig.md"].text.split())
 
     assert re.search(r"{} devices and {} counter sets in {}\b".format(*numbers), text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("docs/sharing.md", f"Prepare waits for the daemon, at most {mps.READY_SECONDS:g} seconds"),
+        ("docs/operations.md", f"each run of it ends after {nvidia_smi.SECONDS:g} seconds"),
+    ],
+)
+def test_the_waits_that_are_told_are_those_of_the_program(page: Any, name: str, text: str) -> None:
+    assert text in " ".join(page[name].text.split())
 
 
 def test_every_mode_and_obstacle_is_explained(page: Any) -> None:

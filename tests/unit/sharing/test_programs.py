@@ -38,21 +38,22 @@ def test_nothing_is_preloaded_where_the_driver_is_in_our_own_root_or_simulated(r
 def test_the_plugins_own_environment_is_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
 
-    done = run(["/usr/bin/env"], environment={"A": "1"}, given="", seconds=5)
+    done = run(["/usr/bin/env"], environment={"A": "1"}, given="", seconds=60)
 
     assert (0, "A=1") == (done.code, done.output)
 
 
 def test_a_program_that_hangs_is_killed_with_all_that_it_has_started(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    script = f"sleep 60 & echo $! >{pid}; wait"
+    script = f"sleep 600 & echo $! >{pid}; wait"
 
-    with pytest.raises(UnavailableError, match=r"sh did not end within 0\.5 s on the node"):
-        run(["/bin/sh", "-c", script], environment={"PATH": "/usr/bin:/bin"}, given="", seconds=0.5)
+    with pytest.raises(UnavailableError, match=r"sh did not end within 2 s on the node"):
+        run(["/bin/sh", "-c", script], environment={"PATH": "/usr/bin:/bin"}, given="", seconds=2)
 
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while runs(int(pid.read_text())):
         assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def runs(pid: int) -> bool:

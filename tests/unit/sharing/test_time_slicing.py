@@ -119,7 +119,7 @@ def test_nothing_is_recorded_where_the_driver_does_not_answer(sharing: Any, reco
 def test_a_hanging_nvidia_smi_is_killed(
     sharing: Any, records: Any, root: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nvidia_smi, "_SECONDS", 0.2)
+    monkeypatch.setattr(nvidia_smi, "SECONDS", 0.2)
     root.fault("nvidia-smi", "hang")
 
     with pytest.raises(UnavailableError, match=r"nvidia-smi did not end within 0\.2 s"):
