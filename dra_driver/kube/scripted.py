@@ -91,7 +91,7 @@ class ScriptedServer:
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         )
 
-    def wait_for(self, count: int, timeout: float = 10.0) -> list[Request]:
+    def wait_for(self, count: int, timeout: float = 60.0) -> list[Request]:
         """The requests, once there are `count` of them; TimeoutError."""
         with self.arrived:
             if not self.arrived.wait_for(lambda: len(self.requests) >= count, timeout):

@@ -22,13 +22,17 @@ SERVICES = ("", "liveness")  # names that our health service knows, as the offic
 
 
 def registered_driver(registration_socket: Path) -> tuple[str, str] | None:
-    """Driver name and endpoint that a living plugin announces on a socket; None where nobody answers."""
+    """Driver name and endpoint that a living plugin announces on a socket; None where nobody answers.
+
+    It gets more than the second that a kubelet gives: on a node that is just starting, a plugin that was overlooked
+    would have its sockets taken from it.
+    """
     if not registration_socket.exists():
         return None
     with sockets.connect(registration_socket) as channel:
         stub = registration_pb2_grpc.RegistrationStub(channel)
         try:
-            info = stub.GetInfo(registration_pb2.InfoRequest(), timeout=1.0)
+            info = stub.GetInfo(registration_pb2.InfoRequest(), timeout=_TIMEOUT_SECONDS)
         except grpc.RpcError:
             return None
     return info.name, info.endpoint

@@ -194,8 +194,8 @@ class PluginStore:
             plugin = Plugin(driver, endpoint, service, self._timeout)
             plugins.append(plugin)
         log.info("plugin registered", driver=driver, endpoint=endpoint, service=service)
+        self._sync(driver)  # before it connects, so that it counts as gone until it does
         plugin.watch(lambda: self._sync(driver))
-        self._sync(driver)
 
     def deregister(self, driver: str, endpoint: str) -> None:
         with self._changed:

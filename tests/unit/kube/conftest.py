@@ -18,7 +18,7 @@ def serve() -> Iterator[Serve]:
     """A server with these answers, and a client of it; both end with the test."""
     with ExitStack() as stack:
 
-        def start(*answers: Reply, timeout: float = 5.0) -> tuple[ScriptedServer, Client]:
+        def start(*answers: Reply, timeout: float = 60.0) -> tuple[ScriptedServer, Client]:
             server = stack.enter_context(ScriptedServer(answers))
             client = Client(Endpoint(server.url, StaticToken()), timeout=timeout)
             stack.callback(client.close)

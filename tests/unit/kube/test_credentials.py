@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import ssl
 import sys
 import threading
@@ -107,6 +108,66 @@ def test_a_certificate_that_is_no_certificate_is_the_users_to_mend(tmp_path: Pat
     )
     with pytest.raises(UsageError, match="cannot use the certificates for https://localhost:1"):
         Client.connect(path)
+
+
+WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "port": ({"server": "http://h:port"}, {}, "'http://h:port' or its proxy is no URL"),
+    "host": ({"server": "http://"}, {}, "no URL"),
+    "bracket": ({"server": "https://[::1"}, {}, "no URL"),
+    "server": ({"server": 5}, {}, "server of its cluster 'k' is no text"),
+    "switch": (
+        {"server": "https://h", "insecure-skip-tls-verify": "maybe"},
+        {},
+        "insecure-skip-tls-verify of its cluster 'k' is no truth value",
+    ),
+    "token": ({"server": "http://h"}, {"token": 5}, "token of its user 'u' is no text"),
+    "exec": ({"server": "http://h"}, {"exec": "x"}, "exec of its user 'u' is no mapping"),
+    "proxy": ({"server": "http://h", "proxy-url": 5}, {}, "proxy-url of its cluster 'k' is no text"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_part_that_makes_no_sense_is_named(tmp_path: Path, name: str) -> None:
+    cluster, user, why = WRONG[name]
+    with pytest.raises(UsageError, match=re.escape(why)):
+        Client.connect(kubeconfig(tmp_path / "config", cluster, user))
+
+
+RUBBISH: dict[str, tuple[bytes, str]] = {
+    "binary": (b"\xff\xfe", "it is no text"),
+    "deep": (b"[" * 3000, "it is nested too deeply"),
+    "names only": (b"current-context: c\ncontexts: [c]\n", "its contexts are no list of mappings"),
+    "a context that is a word": (
+        b"current-context: c\ncontexts: [{name: c, context: x}]\n",
+        "its context 'c' is no mapping",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUBBISH)
+def test_what_is_no_kubeconfig_is_told_so(tmp_path: Path, name: str) -> None:
+    content, why = RUBBISH[name]
+    (tmp_path / "config").write_bytes(content)
+    with pytest.raises(
+        UsageError, match=re.escape(f"cannot use the kubeconfig {tmp_path / 'config'}: {why}")
+    ):
+        Client.connect(tmp_path / "config")
+
+
+def test_a_kubeconfig_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot use the kubeconfig \S+: no such file or directory$"):
+        Client.connect(tmp_path / "config")
+
+
+@pytest.mark.parametrize("token", [b"a\nb", "tök€n".encode(), b"\xff"], ids=["two lines", "letters", "bytes"])
+def test_a_token_that_is_half_written_counts_as_no_answer_and_is_not_told(
+    tmp_path: Path, token: bytes
+) -> None:
+    (tmp_path / "token").write_bytes(token)
+    path = kubeconfig(tmp_path / "config", {"server": "http://localhost:1"}, {"tokenFile": "token"})
+    with pytest.raises(UnavailableError, match="token") as caught:
+        ask(path)
+    assert token.decode(errors="replace") not in str(caught.value)
 
 
 def test_plain_kubeconfigs_do_not_load_the_kubernetes_library(tmp_path: Path) -> None:
@@ -273,6 +334,6 @@ def test_stop_ends_a_silent_watch_over_tls(
     thread.start()
     tls_server.wait_for(1)
     stop.set()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
     client.close()

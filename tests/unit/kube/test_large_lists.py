@@ -30,7 +30,7 @@ def small(obj: dict[str, Any]) -> dict[str, Any]:
 def followed(client: Client, **options: Any) -> Reflector:
     reflector = Reflector(client, PODS, **options)
     reflector.start()
-    assert reflector.synced.wait(10)
+    assert reflector.synced.wait(60)
     return reflector
 
 
@@ -71,7 +71,7 @@ def test_what_is_kept_and_handed_on_is_what_transform_makes(serve: Serve) -> Non
         page(2, pod("a", 1, spec={"large": 1})), Stream([{"type": "ADDED", "object": renamed}], hold=True)
     )
     reflector = followed(client, transform=small, on_event=on_event)
-    assert changed.wait(10)
+    assert changed.wait(60)
     reflector.stop()
     assert heard == [small(pod("a", 1)), small(pod("b", 3))]
     assert reflector.snapshot() == heard
@@ -111,6 +111,6 @@ def test_a_change_to_what_is_not_kept_is_no_news(serve: Serve) -> None:
     events = [{"type": "MODIFIED", "object": one} for one in (same, other)]
     _, client = serve(page(2, pod("a", 1, status={"heartbeat": 1})), Stream(events, hold=True))
     reflector = followed(client, transform=small, on_event=on_event)
-    assert changed.wait(10)
+    assert changed.wait(60)
     reflector.stop()
     assert heard == ["1", "4"]

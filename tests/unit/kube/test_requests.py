@@ -170,9 +170,10 @@ def test_a_redirect_is_an_error_and_not_followed(serve: Serve) -> None:
         (Answer(429, b"", {"Retry-After": "7"}), 7.0),
         (status(429, "TooManyRequests", retryAfterSeconds=3), 3.0),
         (status(429, "TooManyRequests"), None),
+        (Answer(429, b"", {"Retry-After": "inf"}), 300.0),
         (Answer(429, b"", {"Retry-After": "Fri, 31 Dec 2027 23:59:59 GMT"}), None),
     ],
-    ids=["header", "details", "neither", "date"],
+    ids=["header", "details", "neither", "endless", "date"],
 )
 def test_retry_after_is_read(serve: Serve, answer: Answer, seconds: float | None) -> None:
     _, client = serve(answer)
@@ -188,7 +189,22 @@ def test_the_text_of_an_answer_that_is_no_status_is_one_short_line(serve: Serve)
     assert str(caught.value) == f"cannot get Node n: <html> {'x' * 249} (502)"
 
 
-@pytest.mark.parametrize("body", [b"no json", b"[]", b""])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"kind": "Status", "code": "many", "details": [], "message": [1], "reason": {}}',
+        b'{"kind": "Status", "details": {"retryAfterSeconds": "nan"}}',
+    ],
+    ids=["deep", "of other types", "no number"],
+)
+def test_a_refusal_of_another_shape_is_a_refusal(serve: Serve, body: bytes) -> None:
+    _, client = serve(Answer(503, body))
+    with pytest.raises(errors.ServerError, match=r"cannot get Node n: .*\(503\)"):
+        client.get(NODES, "n")
+
+
+@pytest.mark.parametrize("body", [b"no json", b"[]", b"", b"[" * 100_000])
 def test_success_without_an_object_counts_as_no_answer(serve: Serve, body: bytes) -> None:
     _, client = serve(Answer(200, body))
     with pytest.raises(UnavailableError, match="no JSON object"):
@@ -218,7 +234,7 @@ def test_a_write_whose_connection_broke_is_left_to_the_caller(serve: Serve) -> N
 
 
 def test_a_silent_server_is_given_up(serve: Serve) -> None:
-    server, client = serve(Silence(), timeout=0.1)
+    server, client = serve(Silence(), timeout=2.0)  # in which the second request is answered
     with pytest.raises(UnavailableError, match="silent for too long"):
         client.get(NODES, "n")
     client.get(NODES, "n")

@@ -56,7 +56,14 @@ def test_a_refused_watch_is_raised_as_its_class(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"{\n", b"[]\n", b'{"type":"ADDED"}\n', b'{"type":"ADDED","object":{"metadata":{}}}\n']
+    "line",
+    [
+        b"[" * 100_000 + b"\n",
+        b"{\n",
+        b"[]\n",
+        b'{"type":"ADDED"}\n',
+        b'{"type":"ADDED","object":{"metadata":{}}}\n',
+    ],
 )
 def test_nonsense_ends_the_watch(serve: Serve, line: bytes) -> None:
     _, client = serve(Stream([line]))
@@ -72,7 +79,7 @@ def test_stop_ends_a_silent_watch_at_once(serve: Serve) -> None:
     thread.start()
     server.wait_for(1)
     stop.set()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
 
 

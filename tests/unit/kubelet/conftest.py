@@ -59,7 +59,7 @@ def plugin(tmp_path: Path, claims: Claims) -> Iterator[KubeletPlugin]:
     plugin = KubeletPlugin(DRIVER, tmp_path / "plugins", tmp_path / "registry", claims, claims.observe)
     plugin.start()
     yield plugin
-    plugin.stop(grace=5)
+    plugin.stop(grace=60)
 
 
 @pytest.fixture

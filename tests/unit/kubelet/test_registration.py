@@ -16,7 +16,7 @@ from dra_driver.kubelet.probe import probe, registered_driver
 def test_the_kubelet_is_told_what_it_needs_newest_version_first(
     plugin: KubeletPlugin, registration: grpc.Channel
 ) -> None:
-    info = pb_grpc.RegistrationStub(registration).GetInfo(pb.InfoRequest(), timeout=1)
+    info = pb_grpc.RegistrationStub(registration).GetInfo(pb.InfoRequest(), timeout=60)
 
     assert ("DRAPlugin", "gpu.nvidia.com") == (info.type, info.name)
     assert str(plugin.endpoint) == info.endpoint

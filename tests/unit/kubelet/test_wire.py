@@ -40,7 +40,7 @@ def test_claims_are_served_under_the_kubelets_service_names(
         response_deserializer=getattr(pb, f"{method}Response").FromString,
     )
 
-    response = call(request, timeout=5)
+    response = call(request, timeout=60)
 
     assert ["u"] == list(response.claims)
 
@@ -65,7 +65,7 @@ def test_registration_is_served_under_the_kubelets_service_name(
         response_deserializer=response.FromString,
     )
 
-    assert isinstance(call(request_, timeout=5), response)
+    assert isinstance(call(request_, timeout=60), response)
 
 
 class _HealthV1(health_v1_pb2_grpc.DRAResourceHealthServicer):
@@ -116,7 +116,7 @@ def test_health_has_its_short_name_on_the_wire(others: grpc.Channel, version: st
         response_deserializer=pb.NodeWatchResourcesResponse.FromString,
     )
 
-    (response,) = call(pb.NodeWatchResourcesRequest(), timeout=5)
+    (response,) = call(pb.NodeWatchResourcesRequest(), timeout=60)
 
     assert pb.HEALTHY == response.devices[0].health
 
@@ -140,7 +140,7 @@ def test_pod_resources_have_their_short_name_on_the_wire(
     )
 
     assert isinstance(
-        call(getattr(pb, f"{messages}Request")(), timeout=5), getattr(pb, f"{messages}Response")
+        call(getattr(pb, f"{messages}Request")(), timeout=60), getattr(pb, f"{messages}Response")
     )
 
 
@@ -168,7 +168,7 @@ def test_calls_of_many_callers_are_served_at_once(channel: grpc.Channel, claims:
 
     def prepare(number: int) -> list[str]:
         claim = {"namespace": "ns", "name": f"c{number}", "uid": f"u{number}"}
-        return list(call(dra_v1_pb2.NodePrepareResourcesRequest(claims=[claim]), timeout=10).claims)
+        return list(call(dra_v1_pb2.NodePrepareResourcesRequest(claims=[claim]), timeout=60).claims)
 
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(prepare, range(64)))

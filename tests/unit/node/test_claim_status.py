@@ -34,7 +34,7 @@ class Server:
 
     def wait(self, number: int) -> None:
         for _ in range(number):
-            assert self.called.acquire(timeout=30)
+            assert self.called.acquire(timeout=60)
 
 
 def record(name: str, *uuids: str | None, share_id: str | None = None) -> Record:

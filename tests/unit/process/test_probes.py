@@ -51,7 +51,7 @@ def port() -> Iterator[int]:
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -97,7 +97,7 @@ def test_an_address_that_is_taken_is_told(port: int) -> None:
 
 def test_a_client_that_resets_its_connection_leaves_no_trace(capfd: pytest.CaptureFixture[str]) -> None:
     answered = threading.Event()
-    with capture_logs() as lines, serving(ready=lambda: require(answered.wait(10))) as port:
+    with capture_logs() as lines, serving(ready=lambda: require(answered.wait(60))) as port:
         with socket.create_connection(("127.0.0.1", port)) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # reset at close
             client.sendall(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
