@@ -28,6 +28,7 @@ from dra_driver.inventory.faults import faults_file
 from dra_driver.inventory.model import Gpu
 from dra_driver.inventory.profile import load_profile
 from dra_driver.inventory.simulated import SimulatedBackend
+from dra_driver.inventory.simulated_mig import SimulatedMig
 from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare import ClaimRef, Engine, MetadataStore, RecordStore
 from dra_driver.prepare.record import State
@@ -584,3 +585,76 @@ def test_whatever_happens_in_whatever_order_the_hardware_is_what_the_records_say
         node.engine.unprepare(record.ref)
     assert [node.instances(i) for i in range(2)] == [[]] * 2
     assert ({node.mode(i) for i in range(2)}, node.files()) == ({False}, [])
+
+
+class Admin:
+    """Somebody who changes the GPUs of a node by hand; `made` are the MIG devices that are there by that."""
+
+    def __init__(self, node: Node, data: st.DataObject) -> None:
+        self._node, self._data = node, data
+        self.made: set[str] = set()
+
+    @property
+    def _mig(self) -> SimulatedMig:
+        return SimulatedBackend(PROFILE, "node-a", driver_root=self._node.root).mig
+
+    def uuids(self) -> set[str]:
+        """All MIG devices, with the driver's faults or without."""
+        self._node.works()
+        found = (each for gpu in self._node.gpus for each in self._mig.instances(gpu.uuid))
+        return {compute.uuid for instance in found for compute in instance.compute_instances}
+
+    def act(self) -> None:
+        gpu = self._data.draw(st.sampled_from(self._node.gpus))
+        assert gpu.mig is not None
+        match self._data.draw(st.sampled_from(["make", "make", "destroy", "reset"])):
+            case "make":
+                profile = self._data.draw(st.sampled_from(gpu.mig.profiles))
+                start = self._data.draw(st.sampled_from(profile.placements))
+                self._mig.set_mode(gpu.uuid, enabled=True)
+                number = self._mig.create_gpu_instance(gpu.uuid, profile.id, start)
+                self.made.add(self._mig.create_compute_instance(gpu.uuid, number).uuid)
+            case "destroy":
+                for instance in self._mig.instances(gpu.uuid)[:1]:
+                    for compute in instance.compute_instances:
+                        self._mig.destroy_compute_instance(gpu.uuid, instance.id, compute.id)
+                    self._mig.destroy_gpu_instance(gpu.uuid, instance.id)
+            case "reset":
+                self._node.fail(f"gpus: {{{gpu.uuid}: lost}}")
+                SimulatedBackend(PROFILE, "node-a", driver_root=self._node.root).scan()
+                self._node.works()
+        self.made &= self.uuids()
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_mig_devices_of_an_admin_stay_and_those_of_claims_go_whatever_the_admin_does(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    node = Node(tmp_path_factory.mktemp("node"))
+    admin = Admin(node, data)
+    names = [device.name for device in node.devices]
+    refs: list[ClaimRef] = []
+    for _ in range(data.draw(st.integers(1, 12))):
+        action = data.draw(st.sampled_from(["prepare", "prepare", "unprepare", "admin", "admin", "kill"]))
+        try:
+            if action == "prepare":
+                devices = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+                refs.append(node.claim(f"c{len(refs)}", *devices))
+                node.engine.prepare(refs[-1])
+            elif action == "unprepare" and refs:
+                node.engine.unprepare(data.draw(st.sampled_from(refs)))
+            elif action == "admin":
+                admin.act()
+            elif action == "kill":
+                node.start(KillingFiles(data.draw(st.integers(0, 12)), after=data.draw(st.booleans())))
+        except Killed:
+            node.start()
+        except DriverError:
+            pass  # what is left is looked at below
+        assert admin.made <= admin.uuids()
+
+    node.start()
+    for record in node.records.all():
+        node.engine.unprepare(record.ref)
+    assert (admin.made, []) == (admin.uuids(), node.files())
