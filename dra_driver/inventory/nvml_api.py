@@ -2,7 +2,7 @@
 """The part of NVML that the inventory uses, and what its errors mean.
 
 `NvmlModule` is the function surface of `import pynvml` that we call: pynvml itself (handed over by
-`nvml.py`, the one module that imports it) or `fake_nvml.FakeNvml`. A test holds the real module against
+`nvml.py`, the one module that imports it) or the fake of the tests. A test holds the real module against
 this list, so that the fake cannot drift from it.
 
 `NvmlCalls` makes each call and sorts errors by what they are about, since NVML has no single "unsupported":

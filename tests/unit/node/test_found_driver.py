@@ -8,10 +8,10 @@ from dra_driver.cdi.edits import NodeEdits
 from dra_driver.cdi.root import PLACEHOLDERS, Root
 from dra_driver.devices.build import build_devices
 from dra_driver.inventory.fake_elf import shared_library
-from dra_driver.inventory.fake_gpu import FakeGpu
-from dra_driver.inventory.fake_nvml import FakeNvml
 from dra_driver.inventory.nvml import NvmlBackend
 from dra_driver.node.machine import _FoundDriver
+from tests.unit.inventory.nvml.fake_gpu import FakeGpu
+from tests.unit.inventory.nvml.fake_nvml import FakeNvml
 
 _VERSION = "580.95.05"
 

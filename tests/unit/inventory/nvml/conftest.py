@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dra_driver.inventory.fake_gpu import FakeGpu
-from dra_driver.inventory.fake_nvml import FakeNvml
 from dra_driver.inventory.model import Gpu, Inventory
 from dra_driver.inventory.nvml import NvmlBackend
 from dra_driver.inventory.nvml_library import LIBRARY
+from tests.unit.inventory.nvml.fake_gpu import FakeGpu
+from tests.unit.inventory.nvml.fake_nvml import FakeNvml
 
 
 class NvmlNode:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dra_driver.inventory.fake_gpu import FakeGpu
 from dra_driver.inventory.model import Problem
 from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code
+from tests.unit.inventory.nvml.fake_gpu import FakeGpu
 
 Node = Callable[..., Any]
 Board = Callable[[int], list[FakeGpu]]

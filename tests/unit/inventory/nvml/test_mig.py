@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dra_driver.inventory.fake_gpu import FakeGpu, FakeMig, FakeMigDevice, FakeProfile
 from dra_driver.inventory.model import Mig, MigDevice, MigProfile
 from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code
 from dra_driver.inventory.nvml_mig import profile_name
+from tests.unit.inventory.nvml.fake_gpu import FakeGpu, FakeMig, FakeMigDevice, FakeProfile
 
 Node = Callable[..., Any]
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dra_driver.errors import HardwareError, UnavailableError
-from dra_driver.inventory.fake_gpu import FakeGpu, FakeMig, FakeMigDevice, FakeProfile
 from dra_driver.inventory.mig_control import ComputeInstance, GpuGoneError, GpuInstance, MigControl
 from dra_driver.inventory.nvml_api import Code
 from dra_driver.inventory.nvml_mig_control import NvmlMigControl
+from tests.unit.inventory.nvml.fake_gpu import FakeGpu, FakeMig, FakeMigDevice, FakeProfile
 
 Node = Callable[..., Any]
 A100, H100 = "GPU-a100", "GPU-h100"

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dra_driver.inventory.fake_gpu import FakeFabric, FakeGpu, FakeLink, FakeMig
-from dra_driver.inventory.fake_nvml import FakeNvml
 from dra_driver.inventory.model import Fabric, Gpu, Mig, NvLink, RemoteType
 from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code, NvmlCalls
 from dra_driver.inventory.nvml_reader import read_gpu
+from tests.unit.inventory.nvml.fake_gpu import FakeFabric, FakeGpu, FakeLink, FakeMig
+from tests.unit.inventory.nvml.fake_nvml import FakeNvml
 
 _NO_SYSFS = Path("/nonexistent")
 FULL = FakeGpu(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dra_driver.inventory.fake_gpu import FakeGpu
-from dra_driver.inventory.fake_nvml import FakeNvml
 from dra_driver.inventory.nvml import PYNVML, NvmlBackend
 from dra_driver.inventory.nvml_api import Code, NvmlCalls, NvmlError, NvmlModule
+from tests.unit.inventory.nvml.fake_gpu import FakeGpu
+from tests.unit.inventory.nvml.fake_nvml import FakeNvml
 
 FUNCTIONS = sorted(name for name in vars(NvmlModule) if name.startswith("nvml"))
 ATTRIBUTES = sorted(NvmlModule.__annotations__)

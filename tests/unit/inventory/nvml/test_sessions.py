@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from dra_driver.inventory.fake_gpu import FakeGpu
 from dra_driver.inventory.model import Inventory
 from dra_driver.inventory.nvml_api import Code
 from dra_driver.inventory.nvml_library import LIBRARY
+from tests.unit.inventory.nvml.fake_gpu import FakeGpu
 
 Node = Callable[..., Any]
 Board = Callable[[int], list[FakeGpu]]

@@ -1,4 +1,4 @@
-# ruff: noqa: N802, N815 - the names of pynvml
+# ruff: noqa: N815 - the names of pynvml
 """MIG in the fake NVML: mode, profiles, and instances that are made and destroyed by the rules of real boards."""
 
 import ctypes
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from dra_driver.inventory.fake_gpu import FakeGpu, FakeGpuInstance, FakeMig, FakeMigDevice, FakeProfile
-from dra_driver.inventory.fake_nvml_session import FakeSession, Handle, struct
 from dra_driver.inventory.mig_rules import Place, instance_id, misfit
 from dra_driver.inventory.nvml import PYNVML
 from dra_driver.inventory.nvml_api import Code, text
+from tests.unit.inventory.nvml.fake_gpu import FakeGpu, FakeGpuInstance, FakeMig, FakeMigDevice, FakeProfile
+from tests.unit.inventory.nvml.fake_nvml_session import FakeSession, Handle, struct
 
 
 class FakeMigCalls(FakeSession):

@@ -1,4 +1,4 @@
-# ruff: noqa: N802, N815 - the names of pynvml
+# ruff: noqa: N815 - the names of pynvml
 """A hand-written NVML: the functions of pynvml that the inventory uses, over scripted GPUs.
 
 It stands in for the *module*, below `nvml_api.NvmlCalls`, so that tests cover the translation of errors and
@@ -7,11 +7,11 @@ the filling of structs too: it raises pynvml's own exceptions and fills pynvml's
 
 from typing import Any
 
-from dra_driver.inventory.fake_gpu import FakeGpu, FakeLink
-from dra_driver.inventory.fake_nvml_mig import FakeMigCalls
-from dra_driver.inventory.fake_nvml_session import Handle, struct
 from dra_driver.inventory.nvml import PYNVML
 from dra_driver.inventory.nvml_api import Code, text
+from tests.unit.inventory.nvml.fake_gpu import FakeGpu, FakeLink
+from tests.unit.inventory.nvml.fake_nvml_mig import FakeMigCalls
+from tests.unit.inventory.nvml.fake_nvml_session import Handle, struct
 
 
 class FakeNvml(FakeMigCalls):

@@ -1,4 +1,3 @@
-# ruff: noqa: N802 - the names of pynvml
 """Sessions of the fake NVML: init and shutdown, handles, and how every call begins.
 
 The habits of the real one that bite:
@@ -16,9 +15,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from dra_driver.inventory.fake_gpu import FakeGpu
 from dra_driver.inventory.nvml import PYNVML
 from dra_driver.inventory.nvml_api import Code
+from tests.unit.inventory.nvml.fake_gpu import FakeGpu
 
 T = TypeVar("T")
 
