@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from dra_driver.embedded.pods import TERMINAL_PHASES
+
 Object = dict[str, Any]
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -11,7 +13,7 @@ MAX_RESERVED_FOR = 256
 
 def is_done(pod: Object) -> bool:
     """Whether a Pod has ended, or will never start: then it needs no claims any more."""
-    if (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
+    if (pod.get("status") or {}).get("phase") in TERMINAL_PHASES:
         return True
     return "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName")
 

@@ -6,6 +6,7 @@ from typing import Any
 from dra_driver.kube.client import Client
 from dra_driver.kube.resources import PODS
 
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 

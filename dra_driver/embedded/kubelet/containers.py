@@ -3,8 +3,8 @@
 Nothing is run. The edits are applied in the order and by the rules of the CDI library (container-edits.go): the
 edits of each spec file once, before those of its first device; an environment variable, a device node and a
 mount replace what the container has under the same name or path; type and numbers of a device node that does not
-give them are read from the host (lstat) now; mounts are sorted by depth. Network devices and Intel RDT are left
-out. What would keep the process from starting fails it here, too: a mount that is no bind mount or has no source,
+give them are read from the host (lstat) now; mounts are sorted by depth. Modes, owners, groups, network devices and
+Intel RDT are left out. What would keep the process from starting fails it here, too: a mount that is no bind mount or has no source,
 a hook whose program is missing. Texts of failures are those of containerd 2.1 and runc 1.3, as seen.
 """
 
@@ -37,10 +37,6 @@ class DeviceNode:
     type: str
     major: int | None
     minor: int | None
-    file_mode: int | None
-    permissions: str  # of the cgroup rule
-    uid: int | None
-    gid: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,6 @@ class ContainerView:
     device_nodes: tuple[DeviceNode, ...]
     mounts: tuple[Mount, ...]
     hooks: tuple[Hook, ...]
-    additional_gids: tuple[int, ...]
 
 
 class Runtime:
@@ -110,7 +105,6 @@ class Runtime:
         nodes: dict[str, DeviceNode] = {}
         mounts: dict[str, Mount] = {}
         hooks: list[Hook] = []
-        gids: dict[int, None] = {}
         for edits in all_edits:
             env.update(entry.split("=", 1) for entry in edits.get("env") or ())
             for body in edits.get("deviceNodes") or ():
@@ -120,43 +114,35 @@ class Runtime:
                 mounts.pop(body["containerPath"], None)
                 mounts[body["containerPath"]] = _mount(body)
             hooks += [_hook(body) for body in edits.get("hooks") or ()]
-            gids.update(dict.fromkeys(gid for gid in edits.get("additionalGids") or () if gid))
         _check_hooks(hooks)
         by_depth = sorted(
             mounts.values(), key=lambda mount: os.path.normpath(mount.container_path).count("/")
         )
-        return ContainerView(names, env, tuple(nodes.values()), tuple(by_depth), tuple(hooks), tuple(gids))
+        return ContainerView(names, env, tuple(nodes.values()), tuple(by_depth), tuple(hooks))
 
     def _device_node(self, body: Mapping[str, Any]) -> DeviceNode:
         path = body["path"]
         host_path = body.get("hostPath") or path
         kind, major, minor = body.get("type") or "", body.get("major") or 0, body.get("minor") or 0
-        mode = body.get("fileMode")
-        given = bool(kind) and (bool(major) or kind == "p")  # the node need not exist on the host
-        number: tuple[int | None, int | None] = major, minor
+        if kind and (major or kind == "p"):
+            return DeviceNode(path, host_path, kind, major, minor)  # it need not exist on the host
         try:
             found = Path(host_path).lstat()
         except OSError as error:
-            if not given:
-                raise _injection(f'failed to stat CDI host device "{host_path}": {_reason(error)}') from error
-        else:
-            mode = stat.S_IMODE(found.st_mode) if mode is None else mode
-            if not given:
-                placeholder = self._placeholders and stat.S_ISREG(found.st_mode) and not found.st_size
-                file_type = "c" if placeholder else _TYPES.get(stat.S_IFMT(found.st_mode))
-                if file_type is None:
-                    raise _injection(f'failed to stat CDI host device "{host_path}": not a device node')
-                if kind not in {"", file_type}:
-                    raise _injection(
-                        f'CDI device ("{path}", "{host_path}"), host type mismatch ({kind}, {file_type})'
-                    )
-                kind = file_type
-                if placeholder:
-                    number = None, None
-                elif not major and kind != "p":
-                    number = os.major(found.st_rdev), os.minor(found.st_rdev)
-        permissions = body.get("permissions") or "rwm"
-        return DeviceNode(path, host_path, kind, *number, mode, permissions, body.get("uid"), body.get("gid"))
+            raise _injection(f'failed to stat CDI host device "{host_path}": {_reason(error)}') from error
+        placeholder = self._placeholders and stat.S_ISREG(found.st_mode) and not found.st_size
+        file_type = "c" if placeholder else _TYPES.get(stat.S_IFMT(found.st_mode))
+        if file_type is None:
+            raise _injection(f'failed to stat CDI host device "{host_path}": not a device node')
+        if kind not in {"", file_type}:
+            raise _injection(
+                f'CDI device ("{path}", "{host_path}"), host type mismatch ({kind}, {file_type})'
+            )
+        if placeholder:
+            return DeviceNode(path, host_path, file_type, None, None)
+        if not major and file_type != "p":
+            major, minor = os.major(found.st_rdev), os.minor(found.st_rdev)
+        return DeviceNode(path, host_path, file_type, major, minor)
 
 
 def _mount(body: Mapping[str, Any]) -> Mount:

@@ -19,7 +19,7 @@ from dra_driver.embedded.kubelet.containers import ContainerView, Runtime
 from dra_driver.embedded.kubelet.errors import ContainerError, KubeletError, RunContainerError
 from dra_driver.embedded.kubelet.manager import ClaimManager
 from dra_driver.embedded.kubelet.timing import Timing
-from dra_driver.embedded.pods import patch_status
+from dra_driver.embedded.pods import TERMINAL_PHASES, patch_status
 from dra_driver.errors import ApiError, UnavailableError
 from dra_driver.kube.backoff import Backoff
 from dra_driver.kube.client import Client
@@ -138,7 +138,7 @@ class PodWorker:
             self._send(pod, over=True)
             self._delete()
             return True
-        if _phase(pod) in status.TERMINAL_PHASES:
+        if _phase(pod) in TERMINAL_PHASES:
             self._terminate()
         else:
             self._start(pod)
@@ -203,7 +203,9 @@ class PodWorker:
         self._node.claims.unprepare(self.uid)
 
     def _send(self, pod: dict[str, Any], *, over: bool = False) -> None:
-        """Patch the status, if it changed since it was sent."""
+        """Patch the status, if it changed since it was sent; that of a Pod that is over stays as it is."""
+        if _phase(pod) in TERMINAL_PHASES:
+            return
         body = status.pod_status(
             pod,
             self._containers,
@@ -252,5 +254,5 @@ def _relevant(pod: dict[str, Any]) -> tuple[Any, ...]:
         pod["metadata"].get("deletionTimestamp"),
         known.get("resourceClaimStatuses"),
         known.get("extendedResourceClaimStatus"),
-        _phase(pod) in status.TERMINAL_PHASES,
+        _phase(pod) in TERMINAL_PHASES,
     )

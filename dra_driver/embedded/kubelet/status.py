@@ -14,7 +14,6 @@ Object = Mapping[str, Any]
 
 CREATING = "ContainerCreating"
 _STATUSES = ("initContainerStatuses", "containerStatuses")
-TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)

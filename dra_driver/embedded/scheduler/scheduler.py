@@ -14,6 +14,7 @@ import structlog
 from dra_driver.allocation import Snapshot
 from dra_driver.embedded.claims import Object
 from dra_driver.embedded.events import PodEvents
+from dra_driver.embedded.pods import TERMINAL_PHASES
 from dra_driver.embedded.scheduler.claims import NotYetError
 from dra_driver.embedded.scheduler.cycle import Cycle
 from dra_driver.embedded.scheduler.verdict import Verdict, rejected
@@ -27,7 +28,6 @@ from dra_driver.kube.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAI
 log = structlog.get_logger(__name__)
 
 _RETRY_SECONDS = 0.5  # after a write that failed; mostly the watch wakes us before
-_FINISHED = {"Succeeded", "Failed"}
 _NAME = "default-scheduler"
 
 
@@ -109,7 +109,7 @@ class Scheduler:
 
     def _node_of(self, pod: Object) -> str | None:
         """The node a Pod is on, unless it has ended."""
-        if (pod.get("status") or {}).get("phase") in _FINISHED:
+        if (pod.get("status") or {}).get("phase") in TERMINAL_PHASES:
             return None
         return pod["spec"].get("nodeName") or self._bound.get(pod["metadata"]["uid"])
 

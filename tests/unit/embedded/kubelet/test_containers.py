@@ -2,7 +2,6 @@
 
 import json
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +56,15 @@ def test_an_environment_variable_of_the_image_or_pod_is_replaced(tmp_path: Path)
 
 
 def test_numbers_of_a_device_node_are_those_of_the_host_path_now(tmp_path: Path) -> None:
-    mode = stat.S_IMODE(Path("/dev/null").lstat().st_mode)
-
     view = make(tmp_path, node("/dev/nvidia0", hostPath="/dev/null", permissions="rw"))
 
-    assert (DeviceNode("/dev/nvidia0", "/dev/null", "c", 1, 3, mode, "rw", None, None),) == view.device_nodes
+    assert (DeviceNode("/dev/nvidia0", "/dev/null", "c", 1, 3),) == view.device_nodes
 
 
 def test_a_device_node_with_type_and_major_need_not_exist_on_the_host(tmp_path: Path) -> None:
-    view = make(tmp_path, node("/dev/none", type="c", major=240, minor=7, fileMode=438, uid=5, gid=6))
+    view = make(tmp_path, node("/dev/none", type="c", major=240, minor=7))
 
-    assert (DeviceNode("/dev/none", "/dev/none", "c", 240, 7, 438, "rwm", 5, 6),) == view.device_nodes
+    assert (DeviceNode("/dev/none", "/dev/none", "c", 240, 7),) == view.device_nodes
 
 
 def test_a_later_device_node_replaces_one_of_the_same_path(tmp_path: Path) -> None:
@@ -111,14 +108,14 @@ def test_what_is_no_device_node_fails_the_container(tmp_path: Path, kind: str, p
 
 
 def test_an_empty_file_stands_for_a_device_node_only_where_that_was_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "nvidia0").touch(0o640)
+    (tmp_path / "nvidia0").touch()
     edits = node("/dev/nvidia0", hostPath=str(tmp_path / "nvidia0"))
 
     (found,) = make(tmp_path, edits, placeholders=True).device_nodes
     with pytest.raises(CreateContainerError, match="not a device node"):
         make(tmp_path, edits)
 
-    assert ("c", None, None, 0o640) == (found.type, found.major, found.minor, found.file_mode)
+    assert ("c", None, None) == (found.type, found.major, found.minor)
 
 
 def test_a_node_of_another_type_than_the_spec_says_fails_the_container(tmp_path: Path) -> None:
@@ -194,10 +191,6 @@ def test_a_mount_of_a_file_system_needs_no_source(tmp_path: Path) -> None:
     edits = {"mounts": [{"hostPath": "tmpfs", "containerPath": "/x", "type": "tmpfs"}]}
 
     assert (Mount("tmpfs", "/x", "tmpfs", ()),) == make(tmp_path, edits).mounts
-
-
-def test_groups_are_added_once_and_root_never(tmp_path: Path) -> None:
-    assert (44, 5) == make(tmp_path, {"additionalGids": [44, 0]}, {"additionalGids": [5, 44]}).additional_gids
 
 
 def test_an_id_that_is_passed_twice_is_injected_once(tmp_path: Path) -> None:

@@ -195,6 +195,25 @@ def test_a_deleted_pod_is_unprepared_before_it_goes(cluster: Any, started: tuple
     assert "Stopping container main" == cluster.wait_event("Killing")
 
 
+def test_a_pod_that_somebody_else_holds_is_let_go_of_once(cluster: Any, started: tuple[Kubelet, Any]) -> None:
+    _, plugin = started
+    cluster.run()
+    cluster.wait_phase("pod", "Running")
+    finalizers = {"metadata": {"finalizers": ["example.com/hold"]}}
+    cluster.client.patch(resources.PODS, "pod", finalizers, namespace="default")
+    cluster.client.delete(resources.PODS, "pod", namespace="default")
+    cluster.wait_pod("pod", lambda pod: pod["metadata"].get("deletionGracePeriodSeconds") == 0)
+
+    cluster.client.patch(resources.PODS, "pod", {"metadata": {"labels": {"a": "b"}}}, namespace="default")
+    cluster.run("next")
+    cluster.wait_phase("next", "Running")  # what changed before has been looked at
+
+    held = cluster.client.get(resources.PODS, "pod", "default")
+    assert ("Succeeded", ["Prepare", "Unprepare", "Prepare"]) == (held["status"]["phase"], methods(plugin))
+    cluster.client.patch(resources.PODS, "pod", {"metadata": {"finalizers": None}}, namespace="default")
+    cluster.wait_gone("pod")
+
+
 def test_a_pod_that_cannot_be_unprepared_stays_terminating(
     cluster: Any, started: tuple[Kubelet, Any]
 ) -> None:
