@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 TARGET = Path(__file__).parent.parent / "dra_driver/embedded/apiserver/schemas.json"
-PREFIX = "#/$defs/"
+PREFIX, NEW_PREFIX = "#/$defs/", "#/components/schemas/"
 ROOTS = [
     *(f"io.k8s.api.core.v1.{kind}" for kind in ("Namespace", "Node", "Pod", "Event", "Binding", "Secret")),
     *(
@@ -54,7 +54,7 @@ def compact(node: Any, *, named: bool = False) -> Any:
         if key in dropped:
             continue
         if key == "$ref":
-            short[key] = value.removeprefix(PREFIX)
+            short[key] = value.replace(PREFIX, NEW_PREFIX)
         elif key == "type" and isinstance(value, list):
             short[key] = next(item for item in value if item != "null")
         else:
@@ -69,7 +69,7 @@ def references(node: Any) -> set[str]:
         return set()
     found = set().union(*(references(value) for value in node.values()))
     if isinstance(node.get("$ref"), str):
-        found.add(node["$ref"])
+        found.add(node["$ref"].removeprefix(NEW_PREFIX))
     return found
 
 

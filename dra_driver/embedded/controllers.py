@@ -96,24 +96,19 @@ class Controllers:
         namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
         if event != "DELETED":
             self._queue.add((_CLAIM, namespace, name))
-        owner = owning_pod(claim)
-        for pod in self._pods.snapshot():
-            metadata = pod["metadata"]
-            if metadata["namespace"] == namespace and (
-                (owner and owner["uid"] == metadata["uid"])
-                or any(claim_name(pod, entry) == name for entry in pod["spec"].get("resourceClaims") or [])
-            ):
-                self._queue.add((_POD, namespace, metadata["name"]))
+        self._look_at_pods(namespace, lambda pod, entry: is_for(claim, pod) or claim_name(pod, entry) == name)
 
     def _template_changed(self, event: str, template: Object) -> None:
         if event == "DELETED":
             return
         namespace, name = template["metadata"]["namespace"], template["metadata"]["name"]
+        self._look_at_pods(namespace, lambda _, entry: entry.get("resourceClaimTemplateName") == name)
+
+    def _look_at_pods(self, namespace: str, concerns: Callable[[Object, Object], bool]) -> None:
+        """Have the Pods looked at of which an entry of spec.resourceClaims `concerns` what has changed."""
         for pod in self._pods.snapshot():
             entries = pod["spec"].get("resourceClaims") or []
-            if pod["metadata"]["namespace"] == namespace and any(
-                entry.get("resourceClaimTemplateName") == name for entry in entries
-            ):
+            if pod["metadata"]["namespace"] == namespace and any(concerns(pod, entry) for entry in entries):
                 self._queue.add((_POD, namespace, pod["metadata"]["name"]))
 
     def _run(self) -> None:

@@ -18,8 +18,9 @@ from dra_driver.quantity import Quantity
 
 Node = dict[str, Any]
 
-_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
-_INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_REFERENCE = "#/components/schemas/"  # as OpenAPI documents refer to each other's definitions
+_QUANTITY = f"{_REFERENCE}io.k8s.apimachinery.pkg.api.resource.Quantity"
+_INT_OR_STRING = f"{_REFERENCE}io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _GO_NAMES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 _GO_TYPES = {"integer": "int64", "boolean": "bool", "number": "float64", "string": "string"}
 _MAX_DEPTH = 100  # of what no schema describes: what comes in must be copied and written, by recursion
@@ -34,16 +35,16 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 @functools.cache
 def definitions() -> dict[str, Node]:
-    """All definitions by name; references between them are bare names."""
+    """All definitions by name."""
     text = (resources.files(__package__) / "schemas.json").read_text()
     loaded: dict[str, Node] = json.loads(text)
     return loaded
 
 
 def resolve(node: Node | None) -> Node:
-    """The schema that `node` refers to; an empty one, which knows nothing, for None."""
+    """The schema that `node` refers to, by name or as in a document; an empty one, which knows nothing, for None."""
     while node is not None and "$ref" in node:
-        node = definitions()[node["$ref"]]
+        node = definitions()[node["$ref"].removeprefix(_REFERENCE)]
     return node or {}
 
 

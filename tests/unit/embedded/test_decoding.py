@@ -84,7 +84,11 @@ def test_every_definition_that_is_referred_to_is_there() -> None:
             return set().union(*(references(item) for item in node))
         if not isinstance(node, dict):
             return set()
-        own = {node["$ref"]} if isinstance(node.get("$ref"), str) else set()
+        own = (
+            {node["$ref"].removeprefix("#/components/schemas/")}
+            if isinstance(node.get("$ref"), str)
+            else set()
+        )
         return own.union(*(references(value) for value in node.values()))
 
     assert references(schema.definitions()) <= names
