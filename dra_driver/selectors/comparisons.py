@@ -7,8 +7,8 @@ has a distance; any other can only be shown with the values it read.
 
 import functools
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from dra_driver.cel import CompileError, ast
@@ -17,7 +17,7 @@ from dra_driver.cel.text import literal, text
 from dra_driver.selectors.reads import Read, is_read
 
 Relation = Literal[
-    "<", "<=", ">", ">=", "==", "!=", "contains", "startsWith", "endsWith", "matches", "present"
+    "<", "<=", ">", ">=", "==", "!=", "contains", "startsWith", "endsWith", "matches", "present", "in"
 ]
 Kind = Literal["quantity", "semver", "plain"]
 
@@ -41,8 +41,10 @@ class Comparison:
     read: Read
     relation: Relation
     kind: Kind
-    wanted: Any
-    place: tuple[int, int]  # line and column of the constant
+    wanted: Any  # a quantity or version as its text, else the constant itself
+    node: ast.Node = field(repr=False)  # all of it
+    value: ast.Node = field(repr=False)  # what is compared
+    constant: ast.Node = field(repr=False)  # what it is compared with; of a quantity or version its text
 
     @property
     def ordered(self) -> bool:
@@ -67,15 +69,16 @@ def conditions(expression: str) -> tuple[Condition, ...]:
     parts = _split(tree)
     texts = [text(part) for part in parts]
     if len(parts) == 1 or None in texts:
-        return (Condition(expression, _comparison(tree)),)
+        return (Condition(expression, _LITERALLY.comparison(tree)),)
     return tuple(
-        Condition(written or "", _comparison(part)) for part, written in zip(parts, texts, strict=True)
+        Condition(written or "", _LITERALLY.comparison(part))
+        for part, written in zip(parts, texts, strict=True)
     )
 
 
 def with_constant(expression: str, comparison: Comparison, value: Any) -> str:
     """The expression with another constant in one of its comparisons."""
-    line, column = comparison.place
+    line, column = comparison.constant.line, comparison.constant.column
     lines = expression.split("\n")
     start = sum(len(one) + 1 for one in lines[: line - 1]) + column - 1
     found = _LITERAL.match(expression, start)
@@ -102,78 +105,92 @@ def _split(node: ast.Node) -> list[ast.Node]:
             return [node]
 
 
-def _comparison(node: ast.Node) -> Comparison | None:
-    match node:
-        case ast.Call(function="!_", args=[ast.Call() as inner]):
-            found = _comparison(inner)
-            if found is None or found.relation not in OPPOSITE:
+@dataclass(frozen=True, slots=True)
+class Recognizer:
+    """Tells whether a node is a comparison, by which of the nodes below it are values and which are known texts."""
+
+    read_of: Callable[[ast.Node], Read | None]
+    text_of: Callable[[ast.Node], str | None]
+
+    def comparison(self, node: ast.Node) -> Comparison | None:
+        """The comparison that the node is."""
+        match node:
+            case ast.Call(function="!_", args=[ast.Call() as inner]):
+                found = self.comparison(inner)
+                if found is None or found.relation not in OPPOSITE:
+                    return None
+                return replace(found, relation=OPPOSITE[found.relation], node=node)
+            case ast.Call(function="!_", args=[operand]):
+                return self._bool(operand, node, wanted=False)
+            case ast.Call(
+                function=("_<_" | "_<=_" | "_>_" | "_>=_" | "_==_" | "_!=_") as name, args=[left, right]
+            ):
+                relation = name.strip("_")
+                return self._binary(left, relation, right, node) or self._binary(
+                    right, MIRRORED[relation], left, node
+                )
+            case ast.Call(function=name, target=ast.Node() as target, args=[argument]) if name in _METHODS:
+                return self._either(target, _METHODS[name], argument, node)
+            case ast.Select(test=True):
+                value = ast.Select(node.operand, node.field, line=node.line, column=node.column)
+                read = self.read_of(value)
+                return None if read is None else Comparison(read, "present", "plain", None, node, value, node)
+            case ast.Select() | ast.Call():
+                return self._bool(node, node, wanted=True)
+            case _:
                 return None
-            return _related(found, OPPOSITE[found.relation])
-        case ast.Call(function="!_", args=[operand]):
-            return _bool(operand, wanted=False)
-        case ast.Call(
-            function=("_<_" | "_<=_" | "_>_" | "_>=_" | "_==_" | "_!=_") as name, args=[left, right]
-        ):
-            relation = name.strip("_")
-            return _binary(left, relation, right) or _binary(right, MIRRORED[relation], left)
-        case ast.Call(function=name, target=ast.Node() as target, args=[argument]) if name in _METHODS:
-            return _of(target, _METHODS[name], argument)
-        case ast.Select(test=True):
-            read = is_read(_value_of(node))
-            return (
-                None if read is None else Comparison(read, "present", "plain", None, (node.line, node.column))
-            )
-        case ast.Select() | ast.Call():
-            return _bool(node, wanted=True)
-        case _:
+
+    def _bool(self, value: ast.Node, node: ast.Node, *, wanted: bool) -> Comparison | None:
+        read = self.read_of(value)
+        return None if read is None else Comparison(read, "==", "plain", wanted, node, value, value)
+
+    def _binary(self, left: ast.Node, relation: str, right: ast.Node, node: ast.Node) -> Comparison | None:
+        match left, right:
+            case ast.Call(function="compareTo", target=ast.Node() as target, args=[argument]), ast.Literal(
+                value=0
+            ):
+                return self._either(target, relation, argument, node)
+            case _:
+                return self._of(left, relation, right, node)
+
+    def _either(self, left: ast.Node, relation: str, right: ast.Node, node: ast.Node) -> Comparison | None:
+        found = self._of(left, relation, right, node)
+        if found is None and relation in MIRRORED:
+            return self._of(right, MIRRORED[relation], left, node)
+        return found
+
+    def _of(self, value: ast.Node, relation: Any, other: ast.Node, node: ast.Node) -> Comparison | None:
+        read, known = self.read_of(value), self._constant(other)
+        if read is None or known is None:
             return None
+        kind, wanted, constant = known
+        return Comparison(read, relation, kind, wanted, node, value, constant)
+
+    def _constant(self, node: ast.Node) -> tuple[Kind, Any, ast.Node] | None:
+        text = self.text_of(node)
+        if text is not None:
+            return "plain", text, node
+        match node:
+            case ast.Literal(value=int() | float() as number):
+                return "plain", number, node
+            case ast.Call(function=("quantity" | "semver") as kind, target=None, args=[inner]):
+                text = self.text_of(inner)
+                return None if text is None else (kind, text, inner)
+            case _:
+                return None
 
 
-def _related(comparison: Comparison, relation: Relation) -> Comparison:
-    return Comparison(comparison.read, relation, comparison.kind, comparison.wanted, comparison.place)
-
-
-def _bool(node: ast.Node, *, wanted: bool) -> Comparison | None:
-    read = is_read(_peeled(node))
-    return None if read is None else Comparison(read, "==", "plain", wanted, (node.line, node.column))
-
-
-def _binary(left: ast.Node, relation: str, right: ast.Node) -> Comparison | None:
-    match left, right:
-        case ast.Call(function="compareTo", target=ast.Node() as target, args=[argument]), ast.Literal(
-            value=0
-        ):
-            return _of(target, relation, argument)
-        case _:
-            return _of(left, relation, right)
-
-
-def _of(target: ast.Node, relation: Any, argument: ast.Node) -> Comparison | None:
-    read = is_read(_peeled(target))
-    if read is None:
-        return None
-    match argument:
-        case ast.Literal(value=str() | int() | float() as value):
-            return Comparison(read, relation, "plain", value, (argument.line, argument.column))
-        case ast.Call(
-            function=("quantity" | "semver") as kind,
-            target=None,
-            args=[ast.Literal(value=str() as value) as inner],
-        ):
-            return Comparison(read, relation, kind, value, (inner.line, inner.column))
-        case _:
-            return None
-
-
-def _peeled(node: ast.Node) -> ast.Node:
-    """`x` of `x.orValue(...)`."""
+def _read_of(node: ast.Node) -> Read | None:
+    """The value that a node is, also `x.orValue(...)`."""
     match node:
         case ast.Call(function="orValue" | "value", target=ast.Node() as target):
-            return target
+            return is_read(target)
         case _:
-            return node
+            return is_read(node)
 
 
-def _value_of(node: ast.Select) -> ast.Node:
-    """What has(...) asks for, as a read of it."""
-    return ast.Select(node.operand, node.field, line=node.line, column=node.column)
+def _text_of(node: ast.Node) -> str | None:
+    return node.value if isinstance(node, ast.Literal) and isinstance(node.value, str) else None
+
+
+_LITERALLY = Recognizer(_read_of, _text_of)

@@ -8,18 +8,17 @@ a whole map (`device.attributes["d"].exists(...)`, a key that is computed) count
 import functools
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dra_driver.cel import ast
 from dra_driver.cel.validators import children
 from dra_driver.selectors.selector import selector
 
 Family = Literal["attributes", "capacity"]
-_FAMILIES: Mapping[str, Family] = {"attributes": "attributes", "capacity": "capacity"}
+FAMILIES: Mapping[str, Family] = {"attributes": "attributes", "capacity": "capacity"}
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Read:
+class Read(NamedTuple):
     """An attribute or capacity that an expression may ask a device for; its absence is read, too."""
 
     family: Family
@@ -145,7 +144,7 @@ class _Analysis:
     def _step(self, container: _Part | Read | None, key: str) -> _Part | Read | None:
         match container:
             case _Part(family=None):
-                return _Part(_FAMILIES[key]) if key in _FAMILIES else None
+                return _Part(FAMILIES[key]) if key in FAMILIES else None
             case _Part(family=str() as family, domain=None):
                 return _Part(family, key)
             case _Part(family=str() as family, domain=str() as domain):

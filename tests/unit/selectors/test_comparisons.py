@@ -19,6 +19,8 @@ def _told(expression: str) -> list[tuple[str, str, str, object] | None]:
         (f"{MEMORY}.compareTo(quantity('80Gi')) >= 0", ("memory", ">=", "quantity", "80Gi")),
         (f"0 < {MEMORY}.compareTo(quantity('80Gi'))", ("memory", ">", "quantity", "80Gi")),
         (f"{MEMORY}.isGreaterThan(quantity('80Gi'))", ("memory", ">", "quantity", "80Gi")),
+        (f"quantity('80Gi').isLessThan({MEMORY})", ("memory", ">", "quantity", "80Gi")),
+        (f"quantity('80Gi').compareTo({MEMORY}) <= 0", ("memory", ">=", "quantity", "80Gi")),
         (f"!{MEMORY}.isLessThan(quantity('80Gi'))", ("memory", ">=", "quantity", "80Gi")),
         (f"{GPU}.cc.compareTo(semver('9.0.0')) == 0", ("cc", "==", "semver", "9.0.0")),
         (f"{GPU}.model == 'H100'", ("model", "==", "plain", "H100")),
