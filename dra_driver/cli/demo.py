@@ -33,9 +33,12 @@ from dra_driver.kube.reasons import Reason
 from dra_driver.kube.resources import EVENTS, PODS
 
 _PROFILES = ("dgx-h100", "l40s")
-_SETTLE_SECONDS = 30.0
-_EXPLAIN_SECONDS = 5.0  # a Pod that waits for something else than GPUs is not spoken of
+_SETTLE_SECONDS = 60.0
+_EXPLAIN_SECONDS = 20.0  # a Pod that waits for something else than GPUs is not spoken of
 _QUIET_SECONDS = 0.5  # nothing has changed for so long, and no Pod is on its way
+_SLOW_SECONDS = (
+    3.0  # the same where a Pod should run and does not: the scheduler may not have heard of all devices yet
+)
 
 
 def run(
@@ -109,7 +112,8 @@ def _settled(cluster: Cluster) -> list[dict[str, Any]]:
         now = time.monotonic()
         if state != seen:
             quiet_since, seen = now, state
-        if (not on_the_way and now - quiet_since > _QUIET_SECONDS) or now > deadline:
+        quiet = _SLOW_SECONDS if unexpectedly_pending(pods) else _QUIET_SECONDS
+        if (not on_the_way and now - quiet_since > quiet) or now > deadline:
             return pods
         time.sleep(0.05)
 

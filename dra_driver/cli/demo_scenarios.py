@@ -22,7 +22,8 @@ from dra_driver.kube.resources import PODS, RESOURCE_CLAIMS
 from dra_driver.sharing.daemon import DaemonSpec, spec_from_dict
 
 _FOLDER = resources.files("dra_driver.embedded") / "examples" / "scenarios"
-_END_SECONDS = 30.0
+_TELL_SECONDS = 10.0
+_END_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,11 @@ def find(name: str) -> Scenario:
 
 def settings(cluster: Cluster) -> str:
     """What the nodes are set to for the claims: MIG devices, time-slices, compute modes and MPS daemons."""
+    deadline = time.monotonic() + _TELL_SECONDS
+    while time.monotonic() < deadline and not all(
+        map(_is_told, cluster.client.list(RESOURCE_CLAIMS)["items"])
+    ):
+        time.sleep(0.05)
     rows = [(node.name, *row) for node in cluster.nodes for row in _settings(cluster, node)]
     return table(("NODE", "WHAT", "OF", "IS"), rows) if rows else "Nothing is set on any node."
 
@@ -91,6 +97,16 @@ def end(cluster: Cluster) -> None:
         if time.monotonic() > deadline:
             raise UnavailableError("a Pod or a claim of the demo does not end; --keep leaves it for a look")
         time.sleep(0.05)
+
+
+def _is_told(claim: dict[str, Any]) -> bool:
+    """Whether the claim says which MIG devices were made for it, which plugins tell a moment after a Pod has them."""
+    status = claim.get("status", {})
+    results = (status.get("allocation") or {}).get("devices", {}).get("results", ())
+    told = {device["device"] for device in status.get("devices", ())}
+    return not status.get("reservedFor") or all(
+        result["device"] in told for result in results if "-mig-" in result["device"]
+    )
 
 
 def _is_held(claim: dict[str, Any]) -> bool:

@@ -26,6 +26,7 @@ from dra_driver.kube.resources import (
 )
 from dra_driver.process import collector
 
+_STOP_SECONDS = 5.0
 PLUGIN_LABELS = "app.kubernetes.io/name=dra-driver,app.kubernetes.io/component=kubelet-plugin"
 
 Handler = Callable[[str, Object], None]
@@ -92,6 +93,8 @@ class Cluster:
         self._stop.set()
         for reflector in self._all:
             reflector.stop()
+        if self._settling.is_alive():
+            self._settling.join(_STOP_SECONDS)
 
     def ready(self) -> None:
         """UnavailableError until everything has been listed once."""
@@ -109,7 +112,7 @@ class Cluster:
     def _settle(self) -> None:
         """Once all is here, tell the garbage collector that it stays."""
         for reflector in self._all:
-            while not reflector.synced.wait(1.0):
+            while not reflector.synced.wait(0.2):
                 if self._stop.is_set():
                     return
         collector.settled()

@@ -30,7 +30,7 @@ from dra_driver.sharing.supervision import DaemonDirectory
 
 DRIVER_NAME = "gpu.nvidia.com"
 CONTROLLER_NAMESPACE = "dra-driver"
-_STOP_SECONDS = 30.0
+_STOP_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -103,6 +103,7 @@ class Cluster:
     directory: Path  # short: sockets below it have at most 107 bytes of path
     server: ApiServer = field(init=False)
     client: Client = field(init=False)
+    scheduler: Scheduler = field(init=False)
     kubeconfig: Path = field(init=False)
     nodes: list[ClusterNode] = field(default_factory=list)
     _closing: ExitStack = field(default_factory=ExitStack)
@@ -115,7 +116,8 @@ class Cluster:
         self.server.write_kubeconfig(self.kubeconfig)
         self.client = Client.connect(self.kubeconfig)
         self._closing.callback(self.client.close)
-        for component in (Controllers(self.client), Scheduler(self.client)):
+        self.scheduler = Scheduler(self.client)
+        for component in (Controllers(self.client), self.scheduler):
             component.start()
             self._closing.callback(component.stop)
         return self

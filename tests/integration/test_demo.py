@@ -27,7 +27,7 @@ spec:
 
 
 def _demo(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*_DEMO, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([*_DEMO, *arguments], capture_output=True, text=True, timeout=110, check=False)
 
 
 def _rows(output: str, pods: Sequence[str]) -> dict[str, list[list[str]]]:
@@ -177,7 +177,7 @@ def test_it_can_be_kept_and_used_with_kubectl() -> None:
             check=True,
         )
         demo.send_signal(signal.SIGTERM)  # Ctrl-C sends another signal to the same end
-        code = demo.wait(timeout=30)
+        code = demo.wait(timeout=90)
 
     assert re.search(r"node-1 +gpu\.nvidia\.com +node-1/gpu", slices.stdout)
     assert "FailedScheduling" in described.stdout

@@ -11,7 +11,7 @@ NOTHING = "Nothing is set on any node."
 
 def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "dra_driver", "demo", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
 
 
 def shown(scenario: str) -> str:

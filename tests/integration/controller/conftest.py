@@ -90,7 +90,7 @@ def webhook(door: Door, until: Until) -> WebhookPart:
 def until() -> Until:
     """Wait until a check raises no UnavailableError and no AssertionError any more."""
 
-    def wait(check: Callable[[], object], seconds: float = 20.0) -> None:
+    def wait(check: Callable[[], object], seconds: float = 90.0) -> None:
         deadline = time.monotonic() + seconds
         while True:
             try:

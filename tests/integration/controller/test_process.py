@@ -1,5 +1,6 @@
 """The controller as a process: its exit codes, its probes, and an orderly end."""
 
+import http.client
 import json
 import signal
 import socket
@@ -49,11 +50,11 @@ def free_port() -> int:
 
 def get(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=90) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
-    except urllib.error.URLError:
+    except (OSError, http.client.HTTPException):
         return 0, ""
 
 
@@ -68,7 +69,7 @@ def test_it_becomes_ready_and_ends_when_asked(door: Any, start: Start, until: An
     until(ready)
     metrics = get(port, "/metrics")[1]
     process.send_signal(signal.SIGTERM)
-    _, told = process.communicate(timeout=30)
+    _, told = process.communicate(timeout=90)
 
     assert 0 == process.returncode
     assert "dra_driver_webhook_certificate_expiry_timestamp_seconds 1." in metrics
@@ -91,7 +92,7 @@ def test_without_an_api_server_it_waits_and_says_for_what(door: Any, start: Star
     until(waits)
     assert (200, "ok\n") == get(port, "/healthz")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
     assert 0 == process.returncode
 
 
@@ -108,7 +109,7 @@ def test_what_is_wrong_at_the_start_ends_it_with_a_sentence(start: Start, name: 
     arguments, code, message = WRONG[name]
     process = start(*arguments)
 
-    _, told = process.communicate(timeout=30)
+    _, told = process.communicate(timeout=90)
 
     assert code == process.returncode
     assert message in told

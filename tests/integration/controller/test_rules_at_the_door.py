@@ -64,7 +64,7 @@ def apply(make_door: Any, until: Any, tmp_path_factory: pytest.TempPathFactory) 
     def kubectl(text: str, namespace: str, *arguments: str) -> str:
         command = [str(KUBECTL), "--kubeconfig", str(door.kubeconfig), "apply", "-n", namespace, "-f", "-"]
         done = subprocess.run(
-            [*command, *arguments], input=text, capture_output=True, text=True, timeout=60, check=False
+            [*command, *arguments], input=text, capture_output=True, text=True, timeout=90, check=False
         )
         return " ".join(done.stderr.split())
 

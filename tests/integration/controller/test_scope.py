@@ -208,6 +208,6 @@ def test_what_is_applied_together_is_known_together(
     file.write_text(yaml.safe_dump_all([new_class, in_template(claim(device_class="new.nvidia.com")), pod]))
     command = [str(KUBECTL), "--kubeconfig", str(door.kubeconfig), "apply", "-f", str(file)]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
 
     assert (0, "") == (done.returncode, done.stderr)
