@@ -5,7 +5,6 @@ written back through them loses what a newer server added. Errors name the verb,
 is tried again is the caller's to decide (see `kube.transport`).
 """
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import quote, urlencode
 
-from dra_driver import __version__
+from dra_driver import __version__, strictjson
 from dra_driver.errors import UnavailableError, UsageError, one_line
 from dra_driver.kube import config
 from dra_driver.kube.errors import from_status
@@ -68,7 +67,7 @@ class Client:
         name: str,
         namespace: str | None = None,
         *,
-        loads: Callable[[bytes], Any] = json.loads,
+        loads: Callable[[bytes], Any] = strictjson.loads_plain,
     ) -> dict[str, Any]:
         """The object; `loads` reads its JSON."""
         attempt = _Attempt("get", resource, name, namespace)
@@ -279,7 +278,7 @@ def _query(**parameters: str | int | None) -> dict[str, str]:
 
 def _event(attempt: _Attempt, line: bytes) -> WatchEvent:
     try:
-        content = json.loads(line)
+        content = strictjson.loads_plain(line)
         kind, body = content["type"], content["object"]
         if kind in _EVENT_TYPES and body["metadata"]["resourceVersion"]:
             return WatchEvent(kind, body)

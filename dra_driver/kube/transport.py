@@ -31,6 +31,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
+from dra_driver import strictjson
 from dra_driver.errors import UnavailableError, one_line
 from dra_driver.kube.config import Endpoint
 from dra_driver.kube.errors import UnauthorizedError, from_answer
@@ -80,7 +81,7 @@ class Transport:
         attempt: object,
         body: Any = None,
         content_type: str = "application/json",
-        loads: Callable[[bytes], Any] = json.loads,
+        loads: Callable[[bytes], Any] = strictjson.loads_plain,
     ) -> dict[str, Any]:
         """Send `body` as JSON to `target` (path and query) and return the object that comes back, as `loads` reads it."""
         response = self._send(method, target, attempt, body, content_type, self._timeout)

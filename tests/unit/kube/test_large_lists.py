@@ -44,6 +44,26 @@ def test_a_list_comes_in_pages_and_is_followed_from_its_version(serve: Serve) ->
     assert queries[2]["resourceVersion"] == "7"
 
 
+def test_an_object_that_is_nested_too_deep_hides_no_other(serve: Serve) -> None:
+    """Opaque parameters of a claim may be nested thousands deep, and anybody may create one."""
+    deep = b"[" * 4_000 + b"]" * 4_000
+    line = (
+        b'{"type":"ADDED","object":{"metadata":{"name":"c","uid":"u","resourceVersion":"8"},"x":%s}}\n' % deep
+    )
+    items = b'[{"metadata":{"name":"a","uid":"ua","resourceVersion":"1"},"x":%s},{"metadata":{"name":"b","uid":"ub"}}]'
+    body = b'{"metadata":{"resourceVersion":"7"},"items":' + items % deep + b"}"
+    heard = threading.Event()
+
+    _, client = serve(Answer(body=body), Stream([line], hold=True))
+    reflector = followed(
+        client, on_event=lambda _, obj: heard.set() if obj["metadata"]["name"] == "c" else None
+    )
+
+    assert heard.wait(60)
+    assert sorted(p["metadata"]["name"] for p in reflector.snapshot()) == ["a", "b", "c"]
+    reflector.stop()
+
+
 def test_pages_that_have_expired_are_replaced_by_one_whole_list(serve: Serve) -> None:
     server, client = serve(
         page(7, pod("a", 1), more="next"),
