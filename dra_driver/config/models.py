@@ -168,6 +168,8 @@ def _in_words(kind: str, details: ErrorDetails) -> tuple[Place, str]:
             expected = "a percentage from 0 to 100"
         case "bool_type":
             expected = "true or false"
+        case "string_unicode":
+            expected = "a text in Unicode"
         case "limit":
             expected = details["msg"]
         case _:

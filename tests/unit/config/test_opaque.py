@@ -90,6 +90,7 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
     "no object": ([], "", "expected an object, not a list"),
     "no strategy": ({}, ".strategy", "it is required"),
     "a strategy in capitals": ({"strategy": "mps"}, ".strategy", "expected TimeSlicing or MPS, not 'mps'"),
+    "half a character": ({"strategy": "\ud800"}, ".strategy", r"expected a text in Unicode, not '\ud800'"),
     "an unknown field": ({"strategy": "MPS", "mpsconfig": {}}, "", "sharing has no field 'mpsconfig'"),
     "an unknown interval": (
         {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Forever"}},
