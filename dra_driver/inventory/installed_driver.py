@@ -46,11 +46,8 @@ _SONAMES: dict[str, int | None] = {
 }
 # Parts of the driver with versions of their own.
 _OTHER_LIBRARIES = {"libnvidia-egl-gbm": "1.1.2", "libnvidia-egl-wayland": "1.1.20"}
-_DEVELOPMENT_LINKS = (
-    "libcuda",
-    "libnvidia-ml",
-    "libnvidia-ptxjitcompiler",
-)  # have a plain .so beside the soname
+# Those that have a plain .so beside the soname.
+_DEVELOPMENT_LINKS = ("libcuda", "libnvidia-ml", "libnvidia-ptxjitcompiler")
 _PROGRAMS = ("nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-server")
 _FAKES = resources.files("dra_driver.inventory") / "fake_programs"
 _FIRMWARE = ("gsp_ga10x.bin", "gsp_tu10x.bin")

@@ -140,9 +140,7 @@ class NvmlMigControl:
         try:
             return work(self._gpu(gpu_uuid))
         finally:
-            with suppress(
-                NvmlError
-            ):  # where the driver was reloaded meanwhile, there is nothing to give back
+            with suppress(NvmlError):  # the driver was reloaded meanwhile: there is nothing to give back
                 self._calls.call(self._nvml.nvmlShutdown)
 
     def _gpu(self, uuid: str) -> Handle:

@@ -32,9 +32,8 @@ from dra_driver.inventory.mig_table import MigTable, read_table, read_unverified
 from dra_driver.inventory.model import Gpu, Mig, RemoteType, pci_order
 
 MAX_GPUS = 64  # as many render nodes as the kernel numbers, /dev/dri/renderD128 to D191
-_NAMESPACE = uuid.UUID(
-    "5d1f1f5e-7c7a-5f0e-9d0b-2f0c3a1b6e4d"
-)  # arbitrary and fixed: derived UUIDs depend on it
+# Arbitrary and fixed: derived UUIDs depend on it.
+_NAMESPACE = uuid.UUID("5d1f1f5e-7c7a-5f0e-9d0b-2f0c3a1b6e4d")
 _FOLDER = resources.files("dra_driver.inventory") / "profiles"
 
 

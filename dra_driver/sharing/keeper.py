@@ -98,9 +98,7 @@ class Keeper:
         """Run the daemon to its end; whether it was ready."""
         for path in (self._directory.pipe, self._directory.log):
             path.mkdir(mode=0o755, exist_ok=True)
-        for (
-            left
-        ) in self._directory.pipe.iterdir():  # of a daemon before; containers have the directory itself
+        for left in self._directory.pipe.iterdir():  # by the daemon before; containers have the directory
             left.unlink()
         with (self._directory.log / "output.log").open("wb") as output:
             options = ["-f", *(["-M"] if self.spec.multi_user else [])]

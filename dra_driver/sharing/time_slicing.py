@@ -67,9 +67,8 @@ class TimeSlices:
                 continue
             try:
                 self._smi.set_interval(gpu, Interval.DEFAULT)
-            except (
-                HardwareError
-            ) as error:  # gone, or it refused to be set as well: no reason to keep the claim
+            except HardwareError as error:
+                # Gone, or it refused to be set as well: no reason to keep the claim.
                 log.warning("time-slice not restored", device=gpu, err=str(error))
             restore_mode(self._smi, gpu, before, DEFAULT_MODE)
 
