@@ -24,6 +24,9 @@ def render(model: type[BaseModel]) -> str:
     for definition in (schema, *schema.get("$defs", {}).values()):
         for field in definition.get("properties", {}).values():
             _strip(field)
+            for kind in field.get("anyOf", ()):
+                if "patternProperties" in kind:  # keys of another form are errors, as fields are
+                    kind["additionalProperties"] = False
     return f"{json.dumps(schema, indent=2)}\n"
 
 

@@ -37,6 +37,7 @@ def test_what_is_right_is_valid(schema: Any, sharing: Any) -> None:
         {},
         {"strategy": "MPS", "replicas": 2},
         {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 101}},
+        {"strategy": "MPS", "mpsConfig": {"defaultPerDevicePinnedMemoryLimit": {"gpu-0": "1Gi"}}},
         {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "short"}},
     ],
 )
