@@ -138,12 +138,17 @@ class MpsDaemons:
         known = {other.state["name"] for other in recorded}
         in_use = {gpu for other in recorded for gpu in other.state["modes"]}
         try:
-            for name in self._supervisor.names() - known:
-                log.warning("MPS daemon without a record is ended", daemon=name)
-                left = self._supervisor.left(name)
-                self._supervisor.stop(name)
+            unknown = self._supervisor.names() - known
+        except (HardwareError, UnavailableError) as error:
+            log.info("MPS daemons not looked at", err=str(error))
+            return
+        for name in sorted(unknown):
+            log.warning("MPS daemon without a record is ended", daemon=name)
+            left = self._supervisor.left(name)
+            try:
                 for gpu, before in (left.modes if left else {}).items():
                     if gpu not in in_use:
                         restore_mode(self._smi, gpu, before, EXCLUSIVE_MODE)
-        except (HardwareError, UnavailableError) as error:
-            log.info("MPS daemons not looked at", err=str(error))
+                self._supervisor.stop(name)
+            except (HardwareError, UnavailableError) as error:  # the next start tries again
+                log.warning("MPS daemon without a record is left", daemon=name, err=str(error))

@@ -111,7 +111,7 @@ def mps_directory() -> Iterator[Path]:
 
 @pytest.fixture
 def sharing(root: DriverRoot, mps_directory: Path) -> NodeSharing:
-    return NodeSharing(root.programs, mps_directory, ready_seconds=10)
+    return NodeSharing(root.programs, mps_directory, ready_seconds=60)
 
 
 @pytest.fixture

@@ -212,6 +212,22 @@ def test_daemons_without_a_record_are_ended_after_a_start(
     assert ("Default", "Exclusive_Process") == (root.state("compute-mode", 0), root.state("compute-mode", 1))
 
 
+def test_a_daemon_without_a_record_is_known_until_its_gpu_has_its_mode_back(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    supervise()
+    records.do("a", steps(sharing, Mps(), root.member()))
+    del records.states["a"]
+    root.fault("nvidia-smi", "refuse")
+
+    sharing.kinds["mps-daemon"].restore([])
+    assert 1 == len(left(mps_directory))
+    root.mend("nvidia-smi")
+    sharing.kinds["mps-daemon"].restore([])
+
+    assert ([], "Default") == (left(mps_directory), root.state("compute-mode"))
+
+
 @pytest.mark.parametrize(("setting", "runs_on"), [(Mps(), True), (Mps(threads=5), False)])
 def test_a_claim_goes_on_with_the_daemon_of_one_whose_record_was_lost(
     sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any, setting: Mps, runs_on: bool
