@@ -15,7 +15,7 @@ from dra_driver.cdi.root import PLACEHOLDERS, Root
 from dra_driver.cdi.store import SpecStore
 from dra_driver.config.node import MigMode, NodeConfig
 from dra_driver.devices.build import build_devices
-from dra_driver.files import AnyPath, Files
+from dra_driver.files import Files
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.profile import load_profile
 from dra_driver.inventory.simulated import SimulatedBackend
@@ -24,6 +24,7 @@ from dra_driver.prepare import ClaimRef, Engine, MetadataStore, RecordStore
 from dra_driver.sharing.programs import DriverPrograms
 from dra_driver.sharing.sharing import NodeSharing
 from dra_driver.sharing.supervisor import SupervisorProcess
+from tests.integration.killing import Killed, KillingFiles
 
 DRIVER, POOL = "gpu.nvidia.com", "node-a/gpu"
 PROFILE = """\
@@ -47,36 +48,6 @@ MPS = {
         },
     },
 }
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL: no `except Exception` sees it."""
-
-
-class KillingFiles:
-    """Lets `survive` writes and removals through, those of the simulated hardware among them, and dies after the next."""
-
-    def __init__(self, survive: int) -> None:
-        self.survive = survive
-
-    def write_atomic(self, path: AnyPath, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
-        dra_driver.files.write_atomic(path, data, mode=mode, sync=sync)
-        self._count()
-
-    def write_new(self, path: AnyPath, data: bytes, *, mode: int = 0o600) -> bool:
-        written = dra_driver.files.write_new(path, data, mode=mode)
-        self._count()
-        return written
-
-    def remove(self, path: AnyPath, *, sync: bool = True) -> bool:
-        removed = dra_driver.files.remove(path, sync=sync)
-        self._count()
-        return removed
-
-    def _count(self) -> None:
-        self.survive -= 1
-        if self.survive == -1:
-            raise Killed
 
 
 class Node:
@@ -167,14 +138,15 @@ def test_each_mig_device_has_a_daemon_of_its_own_that_ends_with_the_claim(node: 
 @pytest.mark.parametrize("node", [MigMode.DYNAMIC], indirect=True)
 def test_killed_anywhere_no_daemon_outlives_its_mig_device_and_none_is_left(node: Node) -> None:
     ref = ClaimRef("team", "a", "uid")
-    counting = KillingFiles(1000)
+    counting = KillingFiles(1000, after=True)
+    prepare_and_unprepare(node, ref)  # makes what stays
     node.start(counting)
     prepare_and_unprepare(node, ref)
     steps = 1000 - counting.survive
     assert steps > 20
 
     for survive in range(steps):
-        node.start(KillingFiles(survive))
+        node.start(KillingFiles(survive, after=True))
         with pytest.raises(Killed):
             prepare_and_unprepare(node, ref)
         node.start()
