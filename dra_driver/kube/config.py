@@ -46,6 +46,18 @@ _PLAIN_USER = {
 }
 
 
+_TYPES: Mapping[str, type] = {  # of what is no text
+    "insecure-skip-tls-verify": bool,
+    "disable-compression": bool,
+    "extensions": list,
+    "exec": dict,
+    "auth-provider": dict,
+    "as-groups": list,
+    "as-user-extra": dict,
+}
+_WORDS: Mapping[type, str] = {str: "text", bool: "truth value", list: "list", dict: "mapping"}
+
+
 class Credentials(Protocol):
     """Who we are, as the value of an Authorization header; None where a client certificate, or nothing, says it."""
 
@@ -128,8 +140,8 @@ class TokenFile:
             # Two threads may both read it: harmless, and cheaper than a lock on every request.
             try:
                 self._header = f"Bearer {self._path.read_text().strip()}"
-            except OSError as error:
-                msg = f"cannot read the token {self._path}: {error.strerror}"
+            except (OSError, UnicodeDecodeError) as error:
+                msg = f"cannot read the token {self._path}: {_why(error)}"
                 raise UnavailableError(msg) from error
             self._read_at = now
         return self._header
@@ -181,10 +193,23 @@ def from_kubeconfig(path: Path) -> Endpoint:
         if plain and not _may_need_proxy(cluster["server"]):
             return _plain(cluster, user, path.parent)
         return _from_library(path, user)
-    except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
-        text = f"it has no {error}" if isinstance(error, KeyError) else one_line(error)
-        msg = f"cannot use the kubeconfig {path}: {text}"
+    except (OSError, KeyError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
+        msg = f"cannot use the kubeconfig {path}: {_why(error)}"
         raise UsageError(msg) from error
+
+
+def _why(error: Exception) -> str:
+    match error:
+        case OSError() if error.strerror:
+            return error.strerror.lower()
+        case KeyError():
+            return f"it has no {error}"
+        case UnicodeDecodeError():
+            return "it is no text"
+        case RecursionError():
+            return "it is nested too deeply"
+        case _:
+            return one_line(error)
 
 
 def _current(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -205,9 +230,23 @@ def _current(body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _named(body: Mapping[str, Any], plural: str, kind: str, name: str) -> dict[str, Any]:
-    for entry in body.get(plural) or []:
+    """The cluster, user or context of that name, all parts of which are of the type that they should be."""
+    entries = body.get(plural) or []
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        msg = f"its {plural} are no list of mappings"
+        raise ValueError(msg)
+    for entry in entries:
         if entry["name"] == name:
-            return dict(entry.get(kind) or {})
+            found = entry.get(kind) or {}
+            if not isinstance(found, dict):
+                msg = f"its {kind} {name!r} is no mapping"
+                raise ValueError(msg)
+            for key, value in found.items():
+                wanted = _TYPES.get(key, str)
+                if value is not None and not isinstance(value, wanted):
+                    msg = f"{key} of its {kind} {name!r} is no {_WORDS[wanted]}"
+                    raise TypeError(msg)
+            return found
     msg = f"it names the {kind} {name!r}, but {plural} has none of that name"
     raise ValueError(msg)
 

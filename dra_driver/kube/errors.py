@@ -25,6 +25,7 @@ from typing import Any
 from dra_driver.errors import ApiError
 
 _MAX_FOREIGN_TEXT = 256  # of an answer that is no Status: a proxy's HTML page helps nobody in a log line
+_MAX_RETRY_SECONDS = 300.0  # who asks for more has made a mistake, and is asked again nevertheless
 _UNPROCESSABLE = 422
 
 
@@ -106,7 +107,7 @@ def from_answer(attempt: str, status: int, body: bytes, retry_after: str | None 
     """The error for an answer; `attempt` is what was tried, `retry_after` the header of that name."""
     try:
         content = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None
     if isinstance(content, dict) and content.get("kind") == "Status":
         return from_status(attempt, content, status=status, retry_after=retry_after)
@@ -119,12 +120,15 @@ def from_status(
     attempt: str, body: Mapping[str, Any], *, status: int = 500, retry_after: str | None = None
 ) -> ResponseError:
     """The error for a Status object, also one that came as the last event of a watch."""
-    details = body.get("details") or {}
+    details, code = body.get("details"), body.get("code")
+    if not isinstance(details, dict):
+        details = {}
     message = " ".join(str(body.get("message") or body.get("reason") or "no message").split())
     seconds = _seconds(retry_after)
     if seconds is None:
         seconds = _seconds(details.get("retryAfterSeconds"))
-    return _make(attempt, message, body.get("code") or status, body.get("reason") or "", details, seconds)
+    known = code if isinstance(code, int) and code else status
+    return _make(attempt, message, known, str(body.get("reason") or ""), details, seconds)
 
 
 def _make(
@@ -150,8 +154,8 @@ def _make(
 
 
 def _seconds(text: object) -> float | None:
-    """Retry-After as seconds; its other form, a date, is one that no API server sends."""
+    """Retry-After as seconds, within reason; its other form, a date, is one that no API server sends."""
     try:
-        return max(0.0, float(str(text)))
+        return min(max(0.0, float(str(text))), _MAX_RETRY_SECONDS)
     except ValueError:
         return None

@@ -26,7 +26,7 @@ from typing import Any
 
 import structlog
 
-from dra_driver.errors import ApiError, UnavailableError
+from dra_driver.errors import ApiError, UnavailableError, one_line
 from dra_driver.kube.backoff import Backoff
 from dra_driver.kube.client import Client
 from dra_driver.kube.errors import GoneError, TooManyRequestsError
@@ -163,6 +163,10 @@ class Reflector:
                 wait = error.retry_after or 0 if isinstance(error, TooManyRequestsError) else 0
                 self.error = str(error)
                 log.warning("cannot follow", resource=self._resource.plural, err=self.error)
+            except Exception as error:  # objects of another shape must not end what everybody relies on
+                version, wait = None, 0
+                self.error = one_line(error)
+                log.exception("cannot follow", resource=self._resource.plural)
             held = time.monotonic() - started >= _GOOD_SECONDS
             if heard or (held and wait is None):
                 self._backoff.reset()

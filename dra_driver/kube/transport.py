@@ -24,6 +24,7 @@ from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
     InsecureRequestWarning,
+    LocationValueError,
     NewConnectionError,
     ProtocolError,
     ProxyError,
@@ -63,13 +64,16 @@ class Transport:
     """
 
     def __init__(self, endpoint: Endpoint, *, user_agent: str, timeout: float) -> None:
-        """`timeout`: seconds to wait for each part of an answer. UnavailableError: certificates are no use."""
+        """`timeout`: seconds to wait for each part of an answer. UnavailableError: URL or certificates are no use."""
         self.url = endpoint.url
         self._endpoint = endpoint
         self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
         self._timeout = urllib3.Timeout(connect=min(timeout, _CONNECT_SECONDS), read=timeout)
-        self._pool = self._new_pool()
-        url = urllib3.util.parse_url(endpoint.url)
+        try:
+            self._pool = self._new_pool()
+            url = urllib3.util.parse_url(endpoint.url)
+        except LocationValueError as error:
+            raise UnavailableError(f"{endpoint.url!r} or its proxy is no URL: {one_line(error)}") from error
         # A proxy for plain HTTP is told the whole URL, everybody else the path.
         proxied = endpoint.proxy and url.scheme == "http"
         self._prefix = endpoint.url if proxied else (url.path or "").rstrip("/")
@@ -87,7 +91,7 @@ class Transport:
         response = self._send(method, target, attempt, body, content_type, self._timeout)
         try:
             content = loads(response.data)
-        except ValueError:
+        except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict):
             msg = f"cannot {attempt}: {self.url} answered with something that is no JSON object"
@@ -137,6 +141,8 @@ class Transport:
         if data is not None:
             headers["Content-Type"] = content_type
         if authorization := self._endpoint.credentials.authorization():
+            if not (authorization.isascii() and authorization.isprintable()):  # not told: it may be a secret
+                raise UnavailableError(f"cannot {attempt}: the token for {self.url} is none, or half-written")
             headers["Authorization"] = authorization
         pool = self._pool
 

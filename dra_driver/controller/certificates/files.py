@@ -1,7 +1,8 @@
 """A certificate in a directory: cert-manager's, mounted from its Secret, or one that was made by hand.
 
 `tls.crt` and `tls.key`, and `ca.crt` where the API server shall be told whom to trust. Files that are just being written
-do not belong together, or are cut short: what was read before stays in use until they do.
+do not belong together, or are cut short: what was read before stays in use until they do. So it does where API servers
+would refuse what is there, since it has expired or is for another name.
 """
 
 from pathlib import Path
@@ -17,12 +18,16 @@ _MAX_BYTES = 1 << 20
 class Directory:
     """A `Source` of files."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, name: str) -> None:
+        """`name` is the DNS name that the API server calls."""
         self._path = path
+        self._name = name
 
     def read(self) -> Material:
         material = Material(self._file("tls.crt"), self._file("tls.key"), self._authorities())
         _check(self._path / "tls.crt", material.certificate)
+        if material.authorities is not None:
+            material.prove(self._name)
         return material
 
     def _authorities(self) -> bytes | None:

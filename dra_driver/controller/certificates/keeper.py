@@ -1,13 +1,14 @@
 """Keeps the webhook's TLS and the API server's trust up to date, in a thread of its own.
 
 Every half minute it looks: nothing here is urgent, a watch would need more rights, and what somebody undid is repaired
-all the same. caBundle is written before another certificate than the first is shown. Whatever fails is tried again, and the certificate
-that there is stays in use.
+all the same. caBundle is written before another certificate than the first is shown, and only for one that can be shown.
+Whatever fails is tried again, and the certificate that there is stays in use.
 """
 
 import base64
 import ssl
 import threading
+import time
 from typing import Any
 
 import structlog
@@ -60,6 +61,8 @@ class Keeper:
     def ready(self) -> None:
         """UnavailableError until there is a certificate, and the API server was told of it, or could not be."""
         self.context()
+        if self.expires() <= time.time():
+            raise UnavailableError(f"the webhook's certificate has expired; {self._problem}")
         if not self._tried:
             raise UnavailableError("the API server has not been told of the webhook's certificate yet")
 
@@ -71,18 +74,21 @@ class Keeper:
     def look(self) -> None:
         """Use what the source has now. ApiError and UnavailableError: what was used stays."""
         material = self._source.read()
+        context = self._context
+        if context is None or material != self._material:
+            context = material.context()
         if self._context is None:
-            self._use(material)
+            self._use(material, context)
         try:
             if material.authorities is not None:
                 self._tell(material.authorities)
         finally:
             self._tried = True
         if material != self._material:
-            self._use(material)
+            self._use(material, context)
 
-    def _use(self, material: Material) -> None:
-        self._context, self._material = material.context(), material
+    def _use(self, material: Material, context: ssl.SSLContext) -> None:
+        self._context, self._material = context, material
         log.info("certificate in use", expires=str(material.expires))
 
     def _tell(self, authorities: bytes) -> None:
@@ -116,6 +122,9 @@ class Keeper:
                 self._problem = one_line(error)
                 wait = min(wait, self._backoff.delay(0))
                 log.warning("certificate not looked at", err=self._problem)
+            except Exception as error:  # whatever stands in a Secret or a file, the next look may go well
+                self._problem = one_line(error)
+                log.exception("certificate not looked at")
             self._stop.wait(wait)
 
 

@@ -1,5 +1,6 @@
 """What a TLS server needs: a certificate and its key, and the authorities that clients are to trust for it."""
 
+import contextlib
 import os
 import ssl
 from dataclasses import dataclass
@@ -38,6 +39,23 @@ class Material:
         finally:
             os.close(descriptor)
         return context
+
+    def prove(self, name: str) -> None:
+        """UnavailableError where a client that trusts just `authorities` would not take this for the server `name`."""
+        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # an authority need not be a root, as in Go
+        client.load_verify_locations(cadata=(self.authorities or b"").decode())
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        asking = client.wrap_bio(back, there, server_hostname=name)
+        answering = self.context().wrap_bio(there, back, server_side=True)
+        try:
+            for side in (asking, answering, asking):  # who answers has still to hear the end
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+        except ssl.SSLCertVerificationError as error:
+            raise UnavailableError(
+                f"API servers would not take the webhook's certificate: {error.verify_message}"
+            ) from error
 
 
 class Source(Protocol):

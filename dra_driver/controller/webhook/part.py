@@ -81,8 +81,8 @@ class WebhookPart:
 
 def _source(surroundings: Surroundings) -> Source:
     settings = surroundings.settings
-    if settings.certificate_dir is not None:
-        return Directory(settings.certificate_dir)
     service = f"{settings.webhook_service}.{settings.namespace}.svc"
+    if settings.certificate_dir is not None:
+        return Directory(settings.certificate_dir, service)
     names = (service, f"{service}.cluster.local")
     return SharedSecret(surroundings.client, settings.namespace, settings.certificate_secret, names)

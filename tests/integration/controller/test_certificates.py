@@ -1,6 +1,7 @@
 """Certificates in the cluster: made, agreed on, renewed, repaired, and taken from files."""
 
 import base64
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.x509.oid import NameOID
 
 from dra_driver.controller.certificates import authority
-from dra_driver.controller.certificates.authority import Authorities
+from dra_driver.controller.certificates.authority import Authorities, Pair
 from dra_driver.controller.certificates.files import Directory
 from dra_driver.controller.certificates.keeper import Keeper
 from dra_driver.controller.certificates.secret import SharedSecret
@@ -48,7 +51,7 @@ def files(tmp_path: Path) -> Callable[[Authorities], Directory]:
         (tmp_path / "tls.crt").write_bytes(authority.pem(found.serving.certificate))
         (tmp_path / "tls.key").write_bytes(found.serving.key_pem())
         (tmp_path / "ca.crt").write_bytes(found.trusted_pem())
-        return Directory(tmp_path)
+        return Directory(tmp_path, NAMES[0])
 
     return write
 
@@ -203,6 +206,80 @@ def test_while_a_file_is_half_written_the_old_certificate_stays_in_use(
             keeper.look()
     assert before is keeper.context()
     assert told == bundles(door)
+
+
+def test_while_new_and_old_files_are_mixed_nobody_is_told_of_them(
+    door: Any, files: Callable[[Authorities], Directory], tmp_path: Path
+) -> None:
+    door.register()
+    source = files(Authorities.fresh(NAMES, authority.now()))
+    keeper = Keeper(door.client, source, "dra-driver")
+    keeper.look()
+    before, told = keeper.context(), bundles(door)
+    (tmp_path / "ca.crt").write_bytes(Authorities.fresh(NAMES, authority.now()).trusted_pem())
+
+    with pytest.raises(UnavailableError, match="unable to get local issuer certificate"):
+        keeper.look()
+
+    assert (before, told) == (keeper.context(), bundles(door))
+
+
+REFUSED: dict[str, tuple[tuple[str, ...], timedelta, str]] = {
+    "expired": (NAMES, timedelta(days=100), "certificate has expired"),
+    "of the future": (NAMES, timedelta(days=-1), "certificate is not yet valid"),
+    "of another server": (("elsewhere.svc",), timedelta(0), "not valid for 'webhook.dra-driver.svc'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_files_that_api_servers_would_refuse_are_not_used(
+    door: Any, files: Callable[[Authorities], Directory], name: str
+) -> None:
+    names, age, why = REFUSED[name]
+    source = files(Authorities.fresh(names, authority.now() - age))
+
+    with pytest.raises(UnavailableError, match=why):
+        Keeper(door.client, source, "dra-driver").look()
+
+
+def test_an_authority_in_the_middle_is_enough(
+    door: Any, files: Callable[[Authorities], Directory], tmp_path: Path
+) -> None:
+    source = files(chained(NAMES))
+
+    assert source.read().context()
+
+
+def chained(names: tuple[str, ...]) -> Authorities:
+    """Of an authority that another one has signed, which is not there."""
+    now = authority.now()
+    root, middle = authority.make_authority(now), authority.make_authority(now)
+    signed = x509.CertificateBuilder(
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "root")]),
+        middle.certificate.subject,
+        middle.key.public_key(),
+        x509.random_serial_number(),
+        now - timedelta(hours=1),
+        now + timedelta(days=1),
+    )
+    signed = signed.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    certificate = signed.sign(root.key, hashes.SHA256())
+    return Authorities(
+        Pair(certificate, middle.key), (), authority.make_serving(Pair(certificate, middle.key), names, now)
+    )
+
+
+def test_a_certificate_that_expires_in_use_makes_the_replica_unready(
+    door: Any, files: Callable[[Authorities], Directory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = Keeper(door.client, files(Authorities.fresh(NAMES, authority.now())), "dra-driver")
+    keeper.look()
+    keeper.ready()
+    end = keeper.expires()
+    monkeypatch.setattr(time, "time", lambda: end)
+
+    with pytest.raises(UnavailableError, match="has expired"):
+        keeper.ready()
 
 
 def test_new_files_are_used_without_a_restart(

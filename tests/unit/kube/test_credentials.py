@@ -133,29 +133,9 @@ def test_a_part_that_makes_no_sense_is_named(tmp_path: Path, name: str) -> None:
         Client.connect(kubeconfig(tmp_path / "config", cluster, user))
 
 
-RUBBISH: dict[str, tuple[bytes, str]] = {
-    "binary": (b"\xff\xfe", "it is no text"),
-    "deep": (b"[" * 3000, "it is nested too deeply"),
-    "names only": (b"current-context: c\ncontexts: [c]\n", "its contexts are no list of mappings"),
-    "a context that is a word": (
-        b"current-context: c\ncontexts: [{name: c, context: x}]\n",
-        "its context 'c' is no mapping",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", RUBBISH)
-def test_what_is_no_kubeconfig_is_told_so(tmp_path: Path, name: str) -> None:
-    content, why = RUBBISH[name]
-    (tmp_path / "config").write_bytes(content)
-    with pytest.raises(
-        UsageError, match=re.escape(f"cannot use the kubeconfig {tmp_path / 'config'}: {why}")
-    ):
-        Client.connect(tmp_path / "config")
-
-
-def test_a_kubeconfig_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot use the kubeconfig \S+: no such file or directory$"):
+def test_a_kubeconfig_of_bytes_is_told_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "config").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="it is no text"):
         Client.connect(tmp_path / "config")
 
 
@@ -221,7 +201,10 @@ def test_a_password_goes_through_the_library(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "No such file"),
+        (None, "no such file or directory$"),
+        ("[" * 3000, "it is nested too deeply"),
+        ("current-context: c\ncontexts: [c]", "its contexts are no list of mappings"),
+        ("current-context: c\ncontexts: [{name: c, context: x}]", "its context 'c' is no mapping"),
         ("", "it is empty"),
         ("[]", "it is no mapping"),
         ("a: [", "while parsing"),
