@@ -71,7 +71,7 @@ class Device:
         attributes = self.raw.get("attributes") or {}
         found = attributes.get(name)
         if found is None:
-            domain, _, identifier = name.rpartition("/")
+            domain, _, identifier = name.partition("/")
             found = attributes.get(identifier) if domain == self.id.driver else None
         return next(iter(found.items()), None) if found else None
 

@@ -1,9 +1,17 @@
-"""Which nodes a slice, a device or an allocation is for."""
+"""Which nodes a slice, a device or an allocation is for.
 
+The API server accepts a Gt or Lt with what is no integer. Of a Pod or an allocation such a term matches no node; of a
+slice or device it aborts every attempt of every claim, as in the scheduler.
+"""
+
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dra_driver.allocation.errors import AllocationError
+
+_OPERATORS = {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"}
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def node_name(node: Mapping[str, Any]) -> str:
@@ -11,13 +19,31 @@ def node_name(node: Mapping[str, Any]) -> str:
 
 
 def selects(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    """Whether a slice's or device's nodeName, allNodes or nodeSelector takes in the node."""
+    """Whether a slice's or device's nodeName, allNodes or nodeSelector takes in the node.
+
+    AllocationError where a requirement of the nodeSelector makes no sense, whether it comes to it or not.
+    """
     if spec.get("nodeName"):
         return bool(spec["nodeName"] == node_name(node))
     if spec.get("allNodes"):
         return True
     selector = spec.get("nodeSelector")
-    return selector is not None and matches(selector, node)
+    if selector is None:
+        return False
+    for term in selector.get("nodeSelectorTerms") or ():
+        for requirement in term.get("matchExpressions") or ():
+            _require_sense(requirement)
+    return matches(selector, node)
+
+
+def _require_sense(requirement: Mapping[str, Any]) -> None:
+    operator, values = requirement["operator"], requirement.get("values") or []
+    if operator not in _OPERATORS:
+        raise AllocationError(f"{operator!r} is not a valid node selector operator")
+    if operator in {"Gt", "Lt"} and (len(values) != 1 or _integer(values[0]) is None):
+        raise AllocationError(
+            f"node selector: {operator} on label {requirement['key']!r} needs one integer, not {values}"
+        )
 
 
 def matches(selector: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
@@ -48,31 +74,32 @@ def _requirement(requirement: Mapping[str, Any], values: Mapping[str, str]) -> b
             return value is not None
         case "DoesNotExist":
             return value is None
-        case "Gt" | "Lt":
-            return value is not None and _compares(operator, value, wanted)
+        case "Gt" | "Lt" if value is not None and len(wanted) == 1:
+            number, bound = _integer(value), _integer(wanted[0])
+            if number is None or bound is None:
+                return False
+            return number > bound if operator == "Gt" else number < bound
         case _:
-            raise AllocationError(f"{operator!r} is not a valid node selector operator")
+            return False
 
 
-def _compares(operator: str, value: str, wanted: list[str]) -> bool:
-    try:
-        number, bound = int(value), int(wanted[0])
-    except (ValueError, IndexError):
-        return False
-    return number > bound if operator == "Gt" else number < bound
+def _integer(text: str) -> int | None:
+    number = int(text) if _INTEGER.fullmatch(text) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 def selector_for(
-    selections: Iterable[Mapping[str, Any]], node: Mapping[str, Any], *, binds: bool
+    choices: Iterable[tuple[Mapping[str, Any], bool]], node: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """The node selector of an allocation, from what its devices' slices say; None means every node.
+    """The node selector of an allocation; None means every node.
 
-    One device that is local to the node ties the allocation to it. Otherwise all selectors must hold, so their
-    requirements go into one term.
+    Of each device: the nodeName, allNodes or nodeSelector that it comes with, and whether it binds to the node. One
+    that is local to the node ties the allocation to it. Otherwise all selectors must hold, so their requirements go
+    into one term.
     """
     expressions: list[dict[str, Any]] = []
     fields: list[dict[str, Any]] = []
-    for selection in selections:
+    for selection, binds in choices:
         if selection.get("nodeName") or binds:
             only = {"key": "metadata.name", "operator": "In", "values": [node_name(node)]}
             return {"nodeSelectorTerms": [{"matchFields": [only]}]}
@@ -82,8 +109,21 @@ def selector_for(
                 f"unsupported number of node selector terms in a device or slice: {len(terms)}"
             )
         for term in terms:
-            expressions += (one for one in term.get("matchExpressions") or () if one not in expressions)
-            fields += (one for one in term.get("matchFields") or () if one not in fields)
+            _add_new(expressions, term.get("matchExpressions") or ())
+            _add_new(fields, term.get("matchFields") or ())
     merged = {"matchExpressions": expressions, "matchFields": fields}
     term = {name: requirements for name, requirements in merged.items() if requirements}
     return {"nodeSelectorTerms": [term]} if term else None
+
+
+def _add_new(requirements: list[dict[str, Any]], more: Iterable[dict[str, Any]]) -> None:
+    """Those that are not there yet; the order of values makes no difference."""
+    known = {_meaning(one) for one in requirements}
+    for requirement in more:
+        if _meaning(requirement) not in known:
+            known.add(_meaning(requirement))
+            requirements.append(requirement)
+
+
+def _meaning(requirement: Mapping[str, Any]) -> tuple[str, str, frozenset[str]]:
+    return requirement["key"], requirement["operator"], frozenset(requirement.get("values") or ())

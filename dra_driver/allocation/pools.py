@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dra_driver.allocation.errors import AllocationError
 from dra_driver.allocation.model import Counters, Pool, PoolId, Slice, nanos
 from dra_driver.allocation.nodes import node_name, selects
 
@@ -77,9 +78,12 @@ class SliceIndex:
 
 
 def _relevant(part: Slice, node: Mapping[str, Any]) -> bool:
-    if part.spec.get("perDeviceNodeSelection"):
-        return any(selects(device.raw, node) for device in part.devices)
-    return selects(part.spec, node)
+    try:
+        if part.spec.get("perDeviceNodeSelection"):
+            return any(selects(device.raw, node) for device in part.devices)
+        return selects(part.spec, node)
+    except AllocationError as error:
+        raise AllocationError(f"slice {part.name}: {error}") from error
 
 
 def _counters(parts: Iterable[Slice]) -> tuple[Counters, str | None]:

@@ -21,16 +21,15 @@ def allocation_result(
     if config:
         devices["config"] = config
     result: dict[str, Any] = {"devices": devices}
-    binds = any(choice.candidate.device.raw.get("bindsToNode") for choice in choices)
-    selector = selector_for([_selection(choice) for choice in choices], node, binds=binds)
+    selector = selector_for(map(_selection, choices), node)
     if selector is not None:
         result["nodeSelector"] = selector
     return result
 
 
-def _selection(choice: Choice) -> Mapping[str, Any]:
-    spec = choice.candidate.part.spec
-    return choice.candidate.device.raw if spec.get("perDeviceNodeSelection") else spec
+def _selection(choice: Choice) -> tuple[Mapping[str, Any], bool]:
+    spec, device = choice.candidate.part.spec, choice.candidate.device.raw
+    return device if spec.get("perDeviceNodeSelection") else spec, bool(device.get("bindsToNode"))
 
 
 def _result(choice: Choice) -> dict[str, Any]:

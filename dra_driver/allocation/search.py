@@ -6,11 +6,12 @@ matter of Python's stack.
 
 A device found for a request is followed only by later devices for the same request: combinations, not
 permutations. More than 32 devices in a claim cannot be mended by other devices, only by another subrequest, so the
-search falls back to the last choice of one at once.
+search falls back to the last choice of one at once, and behind it where all its subrequests are too many.
 """
 
 import time
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,7 +41,7 @@ class Position:
 
 
 class _TooManyError(Exception):
-    """The claim would have more devices than a claim may have; a signal within the search."""
+    """The claim would have more devices than a claim may have; thrown into the choices that led there."""
 
 
 class Search:
@@ -81,41 +82,25 @@ class Search:
                     f"claim {claim.name}: number of requested devices {least} exceeds the claim limit of"
                     f" {MAX_RESULTS}"
                 )
-        stack = [(Position(0), self._choices(Position(0)))]
+        stack = [self._choices(Position(0))]
+        too_many = False
         while stack:
             self._tick()
-            _, choices = stack[-1]
             try:
-                following = next(choices, None)
+                following = _following(stack[-1], too_many=too_many)
             except _TooManyError:
-                self._drop_to_alternative(stack)
+                too_many = True
+                stack.pop()
                 continue
+            too_many = False
             if following is None:
                 stack.pop()
             elif following.claim == len(self._claims):
                 # Copies: when the stack goes, its generators take everything back.
                 return [list(chosen) for chosen in self._attempt.choices]
             else:
-                stack.append((following, self._choices(following)))
+                stack.append(self._choices(following))
         return None
-
-    def _drop_to_alternative(self, stack: list[tuple[Position, Generator[Position]]]) -> None:
-        """Give up everything since the claim's last choice between subrequests, or the whole claim."""
-        claim = stack.pop()[0].claim
-        while stack:
-            position, choices = stack[-1]
-            if position.claim != claim or self._is_choice(position):
-                return
-            stack.pop()
-            choices.close()
-
-    def _is_choice(self, at: Position) -> bool:
-        requests = self._claims[at.claim].requests
-        return (
-            at.alternative is None
-            and at.request < len(requests)
-            and requests[at.request][0].subrequest is not None
-        )
 
     def _tick(self) -> None:
         self._steps += 1
@@ -144,12 +129,19 @@ class Search:
     def _choices(self, at: Position) -> Generator[Position]:
         claim = self._claims[at.claim]
         if at.request == len(claim.requests):
-            yield Position(at.claim + 1)
+            with suppress(_TooManyError):  # of the next claim; with other devices here it may do with fewer
+                yield Position(at.claim + 1)
             return
         alternatives = self._needs[at.claim][at.request]
         if at.alternative is None:
+            too_many = 0
             for index in range(len(alternatives)):
-                yield Position(at.claim, at.request, index)
+                try:
+                    yield Position(at.claim, at.request, index)
+                except _TooManyError:
+                    too_many += 1
+            if too_many == len(alternatives):
+                raise _TooManyError
             return
         need = alternatives[at.alternative]
         missing = need.count - at.taken
@@ -180,6 +172,14 @@ class Search:
             yield Position(at.claim, at.request, at.alternative, at.taken + 1, index + 1)
         finally:
             give_back()
+
+
+def _following(choices: Generator[Position], *, too_many: bool) -> Position | None:
+    """The next choice, told whether there were too many devices behind the last one; None where there is none."""
+    try:
+        return choices.throw(_TooManyError) if too_many else next(choices)
+    except StopIteration:
+        return None
 
 
 def _selectable(

@@ -24,7 +24,6 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
         case "Exists":
             return True
         case "Equal":
-            same_key = (toleration.get("key") or "") == taint.get("key")
-            return same_key and (toleration.get("value") or "") == (taint.get("value") or "")
+            return (toleration.get("value") or "") == (taint.get("value") or "")
         case _:
             return False

@@ -170,6 +170,17 @@ def test_a_smaller_alternative_keeps_a_claim_within_32_devices(world: Any) -> No
     assert len(found) == 32
 
 
+def test_where_every_alternative_is_too_many_no_other_devices_are_tried_before(world: Any) -> None:
+    healthy = [world.device(f"gpu-{index:02}", healthy=True) for index in range(21)]
+    world.slice(*healthy, world.device("unknown"))
+    selectors = [{"cel": {"expression": "device.attributes['gpu.nvidia.com'].healthy"}}]
+    first = world.first_available("r", many={"count": 20, "selectors": selectors}, few={"count": 1})
+
+    found = world.devices(world.claim(first, world.first_available("more", many={"count": 20})))
+    assert found is not None
+    assert len(found) == 21
+
+
 def test_a_search_that_takes_too_long_is_aborted(world: Any) -> None:
     world.slice(*(world.device(f"gpu-{index:02}") for index in range(60)))
     nobody_has_it = {"requests": ["b"], "matchAttribute": "gpu.nvidia.com/clique"}

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import pytest
+
+from dra_driver.allocation import AllocationError
+
 
 def opaque(value: int) -> dict[str, Any]:
     return {"opaque": {"driver": "gpu.nvidia.com", "parameters": {"value": value}}}
@@ -30,14 +34,33 @@ def test_a_device_that_binds_ties_the_claim_to_the_node(world: Any) -> None:
 
 
 def test_node_selectors_of_several_devices_are_merged(world: Any) -> None:
-    zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    zone = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+    same = {"key": "zone", "operator": "In", "values": ["b", "a"]}
     rack = {"key": "rack", "operator": "Exists"}
-    for name, requirements in (("one", [zone]), ("two", [zone, rack])):
+    for name, requirements in (("one", [zone]), ("two", [same, rack])):
         selector = {"nodeSelectorTerms": [{"matchExpressions": requirements}]}
         world.slice(world.device(name), nodeSelector=selector, pool={"name": name})
 
     (result,) = world.allocate(world.claim(world.request(count=2)), labels={"zone": "a", "rack": "1"})
     assert result["nodeSelector"] == {"nodeSelectorTerms": [{"matchExpressions": [zone, rack]}]}
+
+
+@pytest.mark.parametrize("ambiguous_first", [True, False])
+def test_alternatives_of_a_devices_nodes_cannot_be_merged_unless_one_before_ties_to_the_node(
+    world: Any, ambiguous_first: bool
+) -> None:
+    term = {"matchExpressions": [{"key": "rack", "operator": "Exists"}]}
+    ambiguous = world.device("ambiguous", nodeSelector={"nodeSelectorTerms": [term, term]})
+    tied = world.device("tied", allNodes=True, bindsToNode=True)
+    devices = (ambiguous, tied) if ambiguous_first else (tied, ambiguous)
+    world.slice(*devices, perDeviceNodeSelection=True)
+    claim = world.claim(world.request(count=2))
+
+    if ambiguous_first:
+        with pytest.raises(AllocationError, match="unsupported number of node selector terms"):
+            world.allocate(claim, labels={"rack": "1"})
+    else:
+        assert world.allocate(claim, labels={"rack": "1"}) is not None
 
 
 def test_configuration_of_classes_comes_before_the_claims(world: Any) -> None:
