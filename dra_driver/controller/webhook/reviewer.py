@@ -47,7 +47,7 @@ class Cluster(Protocol):
 
 
 class Reviewer:
-    """Judges requests; thread-safe."""
+    """Judges requests."""
 
     def __init__(self, cluster: Cluster, policy: Policy) -> None:
         self._cluster = cluster

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dra_driver.controller.webhook.part import WebhookPart
+from dra_driver.kube.resources import DEVICE_CLASSES
 
 SETTINGS = settings(
     max_examples=150,
@@ -213,4 +214,19 @@ def test_hostile_objects_are_answered_within_the_webhooks_time(
     status, _ = post(connection, body)
 
     assert 200 == status
-    assert time.process_time() - begin < 5  # as deploy/webhook.yaml has it; on a machine that does nothing else
+    assert (
+        time.process_time() - begin < 5
+    )  # as deploy/webhook.yaml has it; on a machine that does nothing else
+
+
+def test_an_api_server_that_is_silent_keeps_a_review_no_longer_than_it_may_take(
+    door: Any, connection: HTTPSConnection
+) -> None:
+    """Nothing is called missing that could not be asked for."""
+    door.server.faults.delay(30.0, "get", DEVICE_CLASSES, times=None)
+    wishes = [{"name": f"r{n}", "exactly": {"deviceClassName": f"{n}.nvidia.com"}} for n in range(32)]
+    connection.timeout = 5
+
+    status, body = post(connection, claim_of(devices={"requests": wishes}))
+
+    assert (200, {"uid": "u", "allowed": True}) == (status, json.loads(body)["response"])

@@ -162,7 +162,7 @@ def test_what_the_slices_publish_decides_and_follows_their_changes(
     fragile = claim("device.attributes['gpu.nvidia.com'].room == 'a'")
 
     def judged() -> set[str]:
-        found = webhook.cluster.surroundings(())
+        found = webhook.cluster.surroundings()
         return {name[2] for known in found.devices for name in known.values}
 
     def knows(*names: str) -> Callable[[], None]:
