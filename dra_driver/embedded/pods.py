@@ -10,10 +10,13 @@ TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
-def patch_status(client: Client, pod: Mapping[str, Any], status: Mapping[str, Any]) -> None:
-    """Merge `status` into that of this very Pod: what others wrote stays, lists are merged by their keys."""
+def patch_status(client: Client, pod: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge `status` into that of this very Pod: what others wrote stays, lists are merged by their keys.
+
+    Returns the Pod as it is then.
+    """
     metadata = pod["metadata"]
-    client.patch(
+    return client.patch(
         PODS,
         metadata["name"],
         {"metadata": {"uid": metadata["uid"]}, "status": status},

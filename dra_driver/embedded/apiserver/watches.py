@@ -69,14 +69,17 @@ def follow(storage: Storage, request: WatchRequest, render: Render) -> Iterator[
 def _live(storage: Storage, watch: Watch, request: WatchRequest, render: Render) -> Iterator[bytes]:
     deadline = time.monotonic() + request.timeout_seconds
     next_bookmark = time.monotonic() + request.bookmark_seconds
-    while (left := deadline - time.monotonic()) > 0:
+    while True:
+        left = deadline - time.monotonic()
         # Asked for before the queue is looked at: with an empty queue, all changes up to it were sent.
         revision = storage.revision
         line = b""
         try:
-            change = watch.changes.get(timeout=min(left, _IDLE_SECONDS))
+            # What has happened before the end is told, however late this thread is.
+            change = watch.changes.get(timeout=max(0.0, min(left, _IDLE_SECONDS)))
         except Empty:
-            pass
+            if left <= 0:
+                break
         else:
             if change is None:
                 return

@@ -50,7 +50,7 @@ class Scheduler:
             for resource in (RESOURCE_SLICES, DEVICE_CLASSES)
         )
         self._reflectors = (self._pods, self._nodes, self._claims, self._slices, self._classes)
-        self._writer = Writer(client, self._claims)
+        self._writer = Writer(client, self._claims, self._pods)
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
 
     def start(self) -> None:
@@ -124,6 +124,7 @@ class Scheduler:
                 outcome = rejected(str(error), len(self._nodes.snapshot()), has_claims=True)
             if isinstance(outcome, Verdict):
                 if self._writer.set_verdict(pod, outcome):
+                    self._wake.set()  # the answer may have brought news of others, which the watch then does not tell
                     self._events.warning(pod, "FailedScheduling", outcome.message)
                 return False
         except NotFoundError:

@@ -16,11 +16,12 @@ from dra_driver.kube.resources import RESOURCE_CLAIMS, Resource
 
 
 class Writer:
-    """Writes about claims and Pods; what comes back goes into the copy of the claims at once."""
+    """Writes about claims and Pods; what comes back goes into the copies of them at once."""
 
-    def __init__(self, client: Client, claims: Reflector) -> None:
+    def __init__(self, client: Client, claims: Reflector, pods: Reflector) -> None:
         self._client = client
         self._claims = claims
+        self._pods = pods
 
     def create_claim(self, body: Object) -> Object:
         claim = self._client.create(RESOURCE_CLAIMS, body)
@@ -59,7 +60,7 @@ class Writer:
         """Say in the Pod's status which claim its extended resources became."""
         status = {"resourceClaimName": claim["metadata"]["name"], "requestMappings": list(mappings)}
         if (pod.get("status") or {}).get("extendedResourceClaimStatus") != status:
-            patch_status(self._client, pod, {"extendedResourceClaimStatus": status})
+            self._pods.adopt(patch_status(self._client, pod, {"extendedResourceClaimStatus": status}))
 
     def bind(self, pod: Object, node: str) -> None:
         metadata = {name: pod["metadata"][name] for name in ("name", "namespace", "uid")}
@@ -81,5 +82,6 @@ class Writer:
             "message": verdict.message,
             "lastTransitionTime": known.get("lastTransitionTime") or timestamp(),
         }
-        patch_status(self._client, pod, {"conditions": [condition]})
+        # Else a turn that begins before the watch tells of it would say the same once more.
+        self._pods.adopt(patch_status(self._client, pod, {"conditions": [condition]}))
         return True

@@ -107,7 +107,7 @@ def until(client: Client) -> Callable[..., Object | None]:
             namespace=namespace,
             field_selector=f"metadata.name={name}",
             resource_version=listed["metadata"]["resourceVersion"],
-            timeout_seconds=20,
+            timeout_seconds=90,
             stop=threading.Event(),
         ):
             if event.type == "BOOKMARK":
@@ -130,7 +130,7 @@ def first_event(client: Client) -> Callable[[str], Object]:
             namespace="team",
             field_selector=f"involvedObject.name={name}",
             resource_version="0",
-            timeout_seconds=20,
+            timeout_seconds=90,
             stop=threading.Event(),
         ):
             return event.object

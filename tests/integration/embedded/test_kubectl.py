@@ -42,7 +42,7 @@ def kubectl(kubeconfig: Path, tmp_path: Path) -> Kubectl:
             stdin=subprocess.DEVNULL if given is None else None,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=90,
             env=environment,
             check=False,
         )
@@ -245,11 +245,11 @@ def test_wait_sees_conditions_fields_and_deletion(server: ApiServer, kubectl: Ku
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     server.store.patch(PODS, "p", {"status": status}, namespace="team", subresource="status")
 
-    assert "condition met" in kubectl("wait", "pod/p", "-n", "team", "--for=condition=Ready", "--timeout=9s")
+    assert "condition met" in kubectl("wait", "pod/p", "-n", "team", "--for=condition=Ready", "--timeout=90s")
     jsonpath = "--for=jsonpath={.status.phase}=Running"
-    assert "condition met" in kubectl("wait", "pod/p", "-n", "team", jsonpath, "--timeout=9s")
+    assert "condition met" in kubectl("wait", "pod/p", "-n", "team", jsonpath, "--timeout=90s")
     server.store.delete(PODS, "p", namespace="team")
-    kubectl("wait", "pod/p", "-n", "team", "--for=delete", "--timeout=9s")
+    kubectl("wait", "pod/p", "-n", "team", "--for=delete", "--timeout=90s")
 
 
 def test_watch_prints_changes_as_they_come(
@@ -295,7 +295,7 @@ def test_a_server_side_dry_run_stores_nothing(server: ApiServer, kubectl: Kubect
 def test_a_node_is_drained(server: ApiServer, kubectl: Kubectl, node: Object, pod: Make) -> None:
     server.store.create(PODS, pod(nodeName="node-a", terminationGracePeriodSeconds=0))
 
-    output = kubectl("drain", "node-a", "--force", "--timeout=30s")
+    output = kubectl("drain", "node-a", "--force", "--timeout=90s")
 
     assert "node/node-a drained" in output
     assert server.store.get(NODES, "node-a")["spec"]["unschedulable"] is True

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from dra_driver.files import read
+
 
 def config(strategy: str, **fields: Any) -> list[dict[str, Any]]:
     parameters = {
@@ -28,7 +30,9 @@ def settings(node: Any) -> set[str]:
 
 
 def daemons(node: Any) -> list[str]:
-    return [path.read_text() for path in (node.plugin_dir / "mps").glob("*/pipe/*.pid")]
+    """What the daemons say of their processes; a file may go as it is read."""
+    found = (read(path) for path in (node.plugin_dir / "mps").glob("*/pipe/*.pid"))
+    return [text.decode() for text in found if text]
 
 
 def directories(node: Any) -> list[Path]:

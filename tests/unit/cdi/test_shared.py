@@ -62,14 +62,14 @@ def test_who_asks_during_a_call_gets_the_answer_of_the_next() -> None:
         answer = next(answers)
         if answer == "old":
             running.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
         return answer
 
     shared = Shared(make)
     found: dict[str, str] = {}
     first = threading.Thread(target=lambda: found.update(first=shared.get()))
     first.start()
-    assert running.wait(10)
+    assert running.wait(60)
     second = threading.Thread(target=lambda: found.update(second=shared.get()))
     second.start()
     go_on.set()

@@ -159,7 +159,7 @@ def test_of_many_that_end_at_once_exactly_one_is_the_last(node: Node) -> None:
 
 
 def test_steps_with_different_locks_run_at_the_same_time(node: Node) -> None:
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=60)
 
     def meet(**_: Any) -> None:
         both.wait()
@@ -176,11 +176,11 @@ def test_a_step_without_locks_holds_nobody_up(node: Node) -> None:
 
     def wait() -> None:
         waiting.set()
-        assert go_on.wait(30)
+        assert go_on.wait(60)
 
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(node.runner.run, node.record("a"), [Light("x"), Wait(wait)])
-        assert waiting.wait(30)
+        assert waiting.wait(60)
         node.runner.run(node.record("b"), [Light("x")])
         go_on.set()
         assert len(first.result().steps) == 1

@@ -22,7 +22,7 @@ from tests.unit.embedded.kubelet.scripted_plugin import ScriptedPlugin
 DRIVER = "example.com"
 NODE = "node-a"
 QUICK = Timing(scan=0.02, registration_retry=0.02, pod_retry=0.02, pod_retry_cap=0.1, reconcile=0.05)
-TIMEOUT = 30.0
+TIMEOUT = 90.0
 
 
 @pytest.fixture
@@ -64,8 +64,9 @@ class Cluster:
         """What `holds` returns of all objects of a kind, once that is true."""
         reflector = self._reflectors[resource]
         with self._changed:
-            assert self._changed.wait_for(lambda: holds(reflector.snapshot()), TIMEOUT), reflector.snapshot()
-        return holds(reflector.snapshot())
+            found = self._changed.wait_for(lambda: holds(reflector.snapshot()), TIMEOUT)
+        assert found, reflector.snapshot()
+        return found
 
     def wait_pod(self, name: str, holds: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         """The Pod, once `holds` is true of it."""

@@ -96,7 +96,7 @@ class ScriptedPlugin:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def wait_for(self, condition: Callable[[Self], bool], timeout: float = 20.0) -> None:
+    def wait_for(self, condition: Callable[[Self], bool], timeout: float = 90.0) -> None:
         """Wait until `condition` holds of what came in; TimeoutError."""
         with self._happened:
             if not self._happened.wait_for(lambda: condition(self), timeout):

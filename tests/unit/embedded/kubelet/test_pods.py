@@ -16,7 +16,7 @@ from dra_driver.kube.client import Client
 
 QUICK = Timing(scan=0.02, registration_retry=0.02, pod_retry=0.02, pod_retry_cap=0.1, reconcile=0.05)
 NEVER = 3600.0
-LONG = 20.0
+LONG = 90.0
 DRIVER = "example.com"
 
 
@@ -406,7 +406,7 @@ def test_a_kubelet_starts_without_an_api_server_and_joins_when_it_comes(cluster:
 
 def _until(holds: Callable[[], Any]) -> None:
     pause = threading.Event()
-    for _ in range(400):
+    for _ in range(1800):
         if holds():
             return
         pause.wait(0.05)
