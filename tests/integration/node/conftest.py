@@ -1,5 +1,6 @@
 """An embedded cluster with one node, and ways to use it as a person would."""
 
+import http.client
 import re
 import shutil
 import tempfile
@@ -34,7 +35,10 @@ from dra_driver.kubelet.pb import dra_v1_pb2, dra_v1_pb2_grpc
 
 _T = TypeVar("_T")
 _SECONDS = 90.0  # a machine that does something else as well
-_QUICK = Timing(scan=0.05, registration_retry=0.1, pod_retry=0.1, pod_retry_cap=0.5, reconcile=0.5)
+# The slices of a plugin that is away stay as long as a slow machine may take to start it again.
+_QUICK = Timing(
+    scan=0.05, registration_retry=0.1, pod_retry=0.1, pod_retry_cap=0.5, reconcile=0.5, wipe=_SECONDS
+)
 _FLAGS = ("--rescan-seconds=0.2", "--metrics-address=127.0.0.1:0")
 
 Object = dict[str, Any]
@@ -67,6 +71,7 @@ class Node:
     _processes: list[PluginProcess] = field(default_factory=list)  # beside the node's plugin
     _log_begin: int = 0
     until = staticmethod(until)
+    seconds = _SECONDS
 
     @property
     def plugin(self) -> PluginProcess:
@@ -167,11 +172,19 @@ class Node:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode().strip()
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return 0, ""
 
     def ready(self) -> None:
         until(lambda: self.get("/readyz")[0] == 200, "a plugin that is ready")
+
+    def stopped(self) -> None:
+        """Stop the plugin, and wait until the kubelet has noticed: what registers from now on is a new process."""
+        self.plugin.stop()
+        assert self.node.kubelet.wait_deregistered("gpu.nvidia.com", _SECONDS)
+
+    def registered(self, driver: str = "gpu.nvidia.com") -> None:
+        assert self.node.kubelet.wait_registered(driver, _SECONDS), f"{driver} is not registered"
 
     def simulate(self, faults: str) -> None:
         """Have the simulated hardware be as a fault file says; empty: all is well."""
@@ -287,7 +300,7 @@ class Node:
         )
         with sockets.connect(self.plugin_dir / "dra.sock") as channel:
             stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
-            return getattr(stub, method)(request, timeout=45).claims[uid]
+            return getattr(stub, method)(request, timeout=_SECONDS).claims[uid]
 
     def delete_pod(self, name: str) -> None:
         """Delete the Pod and its claim, and wait until both are gone."""

@@ -13,15 +13,15 @@ def test_a_plugin_starts_and_unprepares_without_the_api_server(node: Any) -> Non
     node.run_pod("a")
     node.running("a")
     uid = node.claim("a")["metadata"]["uid"]
-    node.plugin.stop()
+    node.stopped()
     faults = node.cluster.server.faults
     away = faults.unavailable()
 
     node.restart()
 
-    assert node.node.kubelet.wait_registered("gpu.nvidia.com", 30)
+    node.registered()
     node.until(lambda: node.get("/readyz")[0] == 503, "a plugin that is not ready")
-    assert (200, "ok\n") == node.get("/healthz")
+    node.until(lambda: (200, "ok\n") == node.get("/healthz"), "a plugin that is healthy")
     refusal = (
         f"cannot get ResourceClaim default/a: no answer from {node.cluster.server.url} (the connection broke)"
     )

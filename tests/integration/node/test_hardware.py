@@ -152,7 +152,7 @@ def test_a_held_gpu_that_is_gone_at_a_restart_is_never_unpublished(node: Any) ->
         ),
     )
     reflector.start()
-    reflector.synced.wait(10)
+    assert reflector.synced.wait(node.seconds)
     node.plugin.stop()
     node.simulate("gpus: absent")
 

@@ -37,7 +37,7 @@ def test_a_prepare_killed_anywhere_is_completed_by_the_next_process(
 ) -> None:
     dying = _dying_plugin(node, survive, phase)
     node.run_pod("a", count=2)
-    assert -signal.SIGKILL == dying.wait(30)
+    assert -signal.SIGKILL == dying.wait(node.seconds)
 
     node.restart()
 
@@ -58,7 +58,7 @@ def test_an_unprepare_killed_anywhere_is_completed_by_the_next_process(
     node.run_pod("a", count=2)
     node.running("a")
     node.cluster.client.delete(PODS, "a", namespace="default")
-    assert -signal.SIGKILL == dying.wait(30)
+    assert -signal.SIGKILL == dying.wait(node.seconds)
 
     node.restart()
 

@@ -18,7 +18,7 @@ def advertise(node: Any, gpus: str | None) -> None:
 def test_a_second_instance_ends_and_names_the_first(node: Any) -> None:
     second = node.spawn(*node.plugin.command)
 
-    assert 2 == second.wait(30)
+    assert 2 == second.wait(node.seconds)
 
     holder = (
         f"runs already: process {node.plugin.pid} holds {node.plugin_dir}/plugin.lock; stop that one first"
@@ -32,7 +32,7 @@ def test_a_second_instance_ends_and_names_the_first(node: Any) -> None:
 def test_two_driver_names_live_on_one_node(node: Any) -> None:
     name = "other.example.com"
     other = node.spawn(*node.plugin.command, f"--driver-name={name}", "--metrics-address=")
-    assert node.node.kubelet.wait_registered(name, 30)
+    node.registered(name)
     listed = f"spec.driver={name}"
     (published,) = node.until(
         lambda: node.cluster.client.list(RESOURCE_SLICES, field_selector=listed)["items"], "its slice"

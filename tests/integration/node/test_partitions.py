@@ -56,6 +56,11 @@ class CutNode:
         assert len(self.hardware.mig.instances(gpu.uuid)) == len(gpu.mig.devices)
         return [(device.profile.name, device.placement) for device in gpu.mig.devices]
 
+    def is_whole(self) -> bool:
+        """Whether nothing is cut, also where a plugin is just about to cut something, or to undo it."""
+        (gpu,) = self.hardware.scan().gpus
+        return gpu.mig is not None and not (gpu.mig.enabled or gpu.mig.devices)
+
     def uuids(self) -> list[str]:
         (gpu,) = self.hardware.scan().gpus
         return [device.uuid for device in gpu.mig.devices] if gpu.mig else []
@@ -160,7 +165,7 @@ def test_a_failure_is_told_to_the_pod_and_the_retry_works(node: CutNode) -> None
     node.node.simulate("mig: compute-instance-fails")
     node.run_pod("a")
     node.node.failed("a", "a compute instance cannot be made in GPU instance")
-    node.node.until(lambda: node.cut() == [], "a GPU that is whole")
+    node.node.until(node.is_whole, "a GPU that is whole")
     node.node.simulate("")
     node.node.running("a")
     assert [("3g.40gb", 4)] == node.cut()
@@ -170,7 +175,7 @@ def test_a_failure_is_told_to_the_pod_and_the_retry_works(node: CutNode) -> None
 def test_a_prepare_killed_anywhere_is_completed_by_the_next_process(node: CutNode, survive: int) -> None:
     dying = node.kill_at(survive)
     node.run_pod("a")
-    assert -signal.SIGKILL == dying.wait(30)
+    assert -signal.SIGKILL == dying.wait(node.node.seconds)
 
     node.node.restart()
 
@@ -188,7 +193,7 @@ def test_an_unprepare_killed_anywhere_is_completed_by_the_next_process(node: Cut
     node.run_pod("a")
     node.node.running("a")
     node.node.cluster.client.delete(PODS, "a", namespace="default")
-    assert -signal.SIGKILL == dying.wait(30)
+    assert -signal.SIGKILL == dying.wait(node.node.seconds)
 
     node.node.restart()
 

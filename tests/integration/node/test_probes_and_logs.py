@@ -17,8 +17,8 @@ _REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
 def metrics(node: Any) -> dict[tuple[str, frozenset[str]], float]:
     """The value of each sample by name and label values; histograms by their count alone."""
-    status, text = node.get("/metrics")
-    assert 200 == status
+    status, text = node.until(lambda: (got := node.get("/metrics"))[0] and got, "metrics")
+    assert 200 == status, text
     return {
         (sample.name, frozenset(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)
@@ -75,7 +75,7 @@ def test_health_over_grpc_is_that_of_the_sockets(node: Any) -> None:
 
         def status(service: str) -> int:
             answer = stub.Check(
-                health_pb2.HealthCheckRequest(service=service), timeout=10, wait_for_ready=True
+                health_pb2.HealthCheckRequest(service=service), timeout=node.seconds, wait_for_ready=True
             )
             return int(answer.status)
 
@@ -95,10 +95,10 @@ def test_health_over_grpc_is_that_of_the_sockets(node: Any) -> None:
 
 
 def test_every_line_of_the_log_is_json_and_those_of_a_call_belong_together(node: Any) -> None:
-    node.plugin.stop()
+    node.stopped()
     begin = len(node.log())
     node.spawn(*node.plugin.command, "--log-format=json", "--log-level=debug")
-    assert node.node.kubelet.wait_registered("gpu.nvidia.com", 30)
+    node.registered()
     node.run_pod("a")
     node.running("a")
     uid = node.claim("a")["metadata"]["uid"]
@@ -106,7 +106,7 @@ def test_every_line_of_the_log_is_json_and_those_of_a_call_belong_together(node:
     with sockets.connect(node.plugin_dir / "dra.sock") as channel:
         prepare: Any = channel.unary_unary("/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources")
         with pytest.raises(grpc.RpcError):
-            prepare(b"\xff", timeout=10)  # no message at all
+            prepare(b"\xff", timeout=node.seconds)  # no message at all
     node.delete_pod("a")
     node.stop_processes()
 
