@@ -106,7 +106,7 @@ def other_driver(node: Any) -> Iterator[ScriptedPlugin]:
         node.node.kubelet.plugins_dir / OTHER,
         prepare=lambda refs: {ref.uid: {"devices": answer} for ref in refs},
     ) as plugin:
-        assert node.node.kubelet.wait_registered(OTHER, 30)
+        node.registered(OTHER)
         yield plugin
         for name in node.cluster.client.list(PODS, namespace="default")["items"]:
             node.delete_pod(name["metadata"]["name"])

@@ -42,7 +42,7 @@ def start(directory: Path) -> Start:
         command += [f"--kubeconfig={directory}/kubeconfig", "--backend=simulated:t4"]
         command += [f"--kubelet-plugins-dir={directory}/plugins", f"--kubelet-registry-dir={directory}/reg"]
         command += [f"--cdi-dir={directory}/cdi", *(flag.format(directory) for flag in flags)]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
         return ended.returncode, ended.stderr + ended.stdout
 
     return start
