@@ -2,16 +2,18 @@
 
 A driver's libraries end in its version, `libcuda.so.580.95.05`, whatever the distribution puts them into. They are
 looked for in the well-known directories, in those where the dynamic loader's cache has libcuda or libnvidia-ml, and in
-those where links to these two lead: Debian has each driver in a directory of its own. The version is that of the loaded kernel module, for two may be installed, and libraries of the other
-one do nothing but say "driver/library version mismatch". Where no kernel module says (the plugin does not see the
-host's /sys) it is the one that `libcuda.so.1`, or else `libnvidia-ml.so.1`, leads to.
+those where links to these two lead: Debian has each driver in a directory of its own. The version is that of the loaded
+kernel module, for two may be installed, and libraries of the other one do nothing but say "driver/library version
+mismatch". Where no kernel module says (the plugin does not see the host's /sys) it is the one that `libcuda.so.1`, or
+else `libnvidia-ml.so.1`, leads to.
 
-A library that cannot be read, or is for another machine, is left out. Only libcuda and libnvidia-ml are missed by
-every container, so their absence is the caller's to tell.
+A library that cannot be read, or is for another machine than the node, is left out. Only libcuda and libnvidia-ml are
+missed by every container, so their absence is the caller's to tell.
 """
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -26,6 +28,7 @@ log = structlog.get_logger(__name__)
 REQUIRED = ("libcuda", "libnvidia-ml")
 DIRECTORIES = tuple(f"/{path}" for path in LIBRARY_DIRECTORIES if "*" not in path and "wsl" not in path)
 LD_CACHE = "/etc/ld.so.cache"
+_MAX_CACHE_BYTES = 1 << 26
 _LINKS = tuple(f"{stem}.so.1" for stem in REQUIRED)
 _SUBDIRECTORIES = ("", "vdpau/")
 # Parts of the driver with versions of their own.
@@ -33,13 +36,13 @@ _OF_OTHER_VERSIONS = re.compile(
     r"libnvidia-(?:egl-(?:gbm|wayland2?|xcb|xlib)|nvvm70|api)\.so\.\d+(?:\.\d+)*", re.ASCII
 )
 # Names that programs open, and that no soname gives; upstream makes them whether the host has them or not.
-_ALWAYS_PLAIN = frozenset({"libcuda", "libnvidia-opticalflow"})
+_ALWAYS_PLAIN = frozenset({"libcuda", "libnvidia-opticalflow", "libnvidia-vulkan-producer"})
 _EXTRA_NAMES = {
     "libGLX_nvidia": ("libGLX_indirect.so.0",),  # what libGLX asks for when the X server is elsewhere
     "libnvidia-allocator": ("gbm/nvidia-drm_gbm.so",),  # the GBM backend, by the driver's name
 }
 _VERSION = re.compile(r"lib(?:cuda|nvidia-ml)\.so\.(\d+\.\d+(?:\.\d+)?)", re.ASCII)
-# Sonames are bytes of a file, and become paths in a container.
+# Sonames are bytes of a file, as names of files are, and become paths in a container.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,254}", re.ASCII)
 
 
@@ -53,6 +56,11 @@ class Library:
     machine: Machine
 
     @property
+    def path(self) -> str:
+        """In the driver root."""
+        return f"{self.directory}/{self.names[0]}"
+
+    @property
     def stem(self) -> str:
         return _stem(self.names[0])
 
@@ -64,9 +72,8 @@ class Libraries:
     version: str | None  # None: there is none, or several and nothing that tells which one counts
     found: tuple[Library, ...] = ()
     versions: tuple[str, ...] = ()  # all that there are
-    problems: dict[str, str] = field(
-        default_factory=dict
-    )  # why a file of the driver is left out, by its path
+    # Why a file of the driver is left out, by its path.
+    problems: dict[str, str] = field(default_factory=dict)
 
     def missing(self) -> tuple[str, ...]:
         """The required libraries that are not there, by file name."""
@@ -77,32 +84,36 @@ class Libraries:
 def find_libraries(look: Look, kernel_version: str | None) -> Libraries:
     """The libraries under the root that is looked at, for the kernel module of that version, where it is known."""
     directories = list(_directories(look))
-    listings = {
-        directory + subdirectory: look.names(f"{directory}/{subdirectory}")
-        for directory in directories
-        for subdirectory in _SUBDIRECTORIES
-    }
-    versions = sorted(
-        {m[1] for names in listings.values() for name in names if (m := _VERSION.fullmatch(name))}
-    )
+    names = {name for directory in directories for name in look.names(f"{directory}/")}
+    versions = sorted({match[1] for name in names if (match := _VERSION.fullmatch(name))})
     version = kernel_version or _version_in_use(look, directories, versions)
     problems: dict[str, str] = {}
+    libraries = [
+        library
+        for directory in directories
+        for subdirectory in _SUBDIRECTORIES
+        for library in _in_directory(look, directory, subdirectory, version, problems)
+    ]
+    machine = _machine(libraries)
     found: dict[str, Library] = {}
-    for directory in directories:
-        for subdirectory in _SUBDIRECTORIES:
-            names = listings[directory + subdirectory]
-            for name in sorted(names):
-                if not _is_drivers(name, version) or subdirectory + name in found:
-                    continue
-                library = _library(look, directory, subdirectory, name, names, problems)
-                if library is not None:
-                    found[subdirectory + name] = library
+    for library in libraries:
+        if library.machine is machine:
+            found.setdefault(library.names[0], library)
+        else:
+            problems[library.path] = f"it is for {library.machine.name.lower()}"
     return Libraries(version, tuple(found.values()), tuple(versions), problems)
+
+
+def _machine(libraries: Sequence[Library]) -> Machine | None:
+    """The node's own, if there is a library for it; a simulated node may be of another machine."""
+    own = os.uname().machine.upper()
+    machines = [library.machine for library in libraries]
+    return next((machine for machine in machines if machine.name == own), machines[0] if machines else None)
 
 
 def _is_drivers(name: str, version: str | None) -> bool:
     if version is not None and name.endswith(f".so.{version}"):
-        return True
+        return _NAME.fullmatch(name) is not None
     return _OF_OTHER_VERSIONS.fullmatch(name) is not None and not _is_short(name)
 
 
@@ -135,7 +146,7 @@ def _cached_directories(look: Look) -> Iterator[str]:
         return
     try:
         with open(look.local_path(real), "rb") as file:  # noqa: PTH123 - paths are strings here
-            cache = ldcache.parse(file.read())
+            cache = ldcache.parse(file.read(_MAX_CACHE_BYTES))
     except OSError as error:
         cache = ldcache.LibraryCache(problem=error.strerror)
     if cache.problem is not None:
@@ -156,37 +167,39 @@ def _version_in_use(look: Look, directories: list[str], versions: list[str]) -> 
     return versions[0] if len(versions) == 1 else None
 
 
-def _library(
-    look: Look,
-    directory: str,
-    subdirectory: str,
-    name: str,
-    siblings: frozenset[str],
-    problems: dict[str, str],
-) -> Library | None:
-    path = f"{directory}/{subdirectory}{name}"
-    real = look.file(path)
-    if real is None:
-        problems[path] = "it leads to no file"
-        return None
-    try:
-        elf = read_elf(look.local_path(real))
-    except ValueError as error:
-        problems[path] = str(error)
-        return None
-    except OSError as error:
-        problems[path] = f"it cannot be read ({error.strerror})"
-        return None
+def _in_directory(
+    look: Look, directory: str, subdirectory: str, version: str | None, problems: dict[str, str]
+) -> Iterator[Library]:
+    names = look.names(f"{directory}/{subdirectory}")
+    for name in sorted(names):
+        if not _is_drivers(name, version):
+            continue
+        path = f"{directory}/{subdirectory}{name}"
+        real = look.content(path)  # it may be copied into place at this moment, which no directory tells
+        if real is None:
+            problems[path] = "it leads to no file"
+            continue
+        try:
+            elf = read_elf(look.local_path(real))
+        except ValueError as error:
+            problems[path] = str(error)
+        except OSError as error:
+            problems[path] = f"it cannot be read ({error.strerror})"
+        else:
+            known_by = dict.fromkeys(f"{subdirectory}{known}" for known in _names(name, elf.soname, names))
+            yield Library(look.host_path(real), directory, tuple(known_by), elf.machine)
+
+
+def _names(name: str, soname: str | None, siblings: frozenset[str]) -> Iterator[str]:
+    """What a library is known by, in its directory."""
     stem = _stem(name)
-    names = [name]
-    if elf.soname is not None and _NAME.fullmatch(elf.soname):
-        names.append(elf.soname)
     plain = f"{stem}.so"
+    yield name
+    if soname is not None and _NAME.fullmatch(soname):
+        yield soname
     if plain in siblings or stem in _ALWAYS_PLAIN:
-        names.append(plain)
-    names += _EXTRA_NAMES.get(stem, ())
-    unique = dict.fromkeys(subdirectory + name for name in names)
-    return Library(look.host_path(real), directory, tuple(unique), elf.machine)
+        yield plain
+    yield from _EXTRA_NAMES.get(stem, ())
 
 
 def _stem(name: str) -> str:

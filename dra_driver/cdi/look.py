@@ -11,10 +11,12 @@ Links are followed inside the root, as the driver's own processes see them: an a
 `/run/nvidia/driver` means a file of that root. Whatever is in the way (loops, no permission, a link to
 nothing) is "not there"; the caller says what it missed.
 
-Paths are strings that start with a slash and mean the root; nothing above it can be reached.
+Paths are strings that start with a slash and mean the root; nothing above it can be reached. A path that no spec can
+say, since it is no text or beyond what the runtimes' YAML has escapes for, leads to nothing.
 """
 
 import os
+import re
 import stat
 import time
 from collections.abc import Callable
@@ -25,6 +27,8 @@ _MAX_LINKS = 40  # the kernel's own limit
 # Kernels stamp changes with the time of the last tick, so that a second change within one leaves no trace.
 _SETTLED_NANOSECONDS = 50_000_000
 _BUSY = frozenset({"/run", "/tmp", "/var/run"})
+
+_UNSAYABLE = re.compile("[\ud800-\udfff\U00010000-\U0010ffff]")
 
 _Sight = tuple[int, ...] | None
 
@@ -37,14 +41,15 @@ class Look:
         self._now = now
         self._local = str(root.local).rstrip("/")
         self._seen: dict[str, _Sight] = {}
-        self._directories: dict[
-            str, _Sight
-        ] = {}  # and when they were changed, before anything in them was seen
+        # And when they were changed, before anything in them was seen.
+        self._directories: dict[str, _Sight] = {}
         self._files: dict[str, _Sight] = {}
         self._settled = True
 
     def real(self, path: str) -> str | None:
         """`path` with all its links followed; None where that leads nowhere."""
+        if _UNSAYABLE.search(path):
+            return None
         pending = _parts(path)
         done: list[str] = []
         links = 0
@@ -62,7 +67,7 @@ class Look:
                 continue
             links += 1
             target = self._target(here)
-            if target is None or links > _MAX_LINKS:
+            if target is None or links > _MAX_LINKS or _UNSAYABLE.search(target):
                 return None
             if target.startswith("/"):
                 done.clear()

@@ -1,7 +1,9 @@
 """Which libraries of a driver are found where, and in which version."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -244,3 +246,48 @@ def test_links_that_go_in_circles_are_left_out(driver: Any, find: Find) -> None:
     (libraries / f"libnvidia-b.so.{VERSION}").symlink_to(f"libnvidia-a.so.{VERSION}")
 
     assert set(find().problems.values()) == {"it leads to no file"}
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_of_libraries_for_two_machines_those_for_the_node_count(
+    driver: Any, find: Find, monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
+    for triplet in ("x86_64-linux-gnu", "aarch64-linux-gnu"):
+        directory = driver.local / "usr/lib" / triplet
+        directory.mkdir(exist_ok=True)
+        for name in ("libcuda", "libnvidia-ml"):
+            data = shared_library(f"{name}.so.1", triplet.removesuffix("-linux-gnu"))
+            (directory / f"{name}.so.{VERSION}").write_bytes(data)
+
+    found = find()
+
+    (other,) = {"x86_64", "aarch64"} - {machine}
+    assert {library.directory for library in found.found} == {f"/usr/lib/{machine}-linux-gnu"}
+    assert found.problems == {
+        f"/usr/lib/{other}-linux-gnu/{name}.so.{VERSION}": f"it is for {other}"
+        for name in ("libcuda", "libnvidia-ml")
+    }
+
+
+def test_a_required_library_for_another_machine_than_the_node_is_missing(
+    driver: Any, find: Find, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="x86_64"))
+    path = driver.local / driver.libraries / f"libcuda.so.{VERSION}"
+    path.write_bytes(shared_library("libcuda.so.1", "aarch64"))
+
+    found = find()
+
+    assert found.missing() == (f"libcuda.so.{VERSION}",)
+    assert found.problems == {f"/{driver.libraries}/libcuda.so.{VERSION}": "it is for aarch64"}
+
+
+@pytest.mark.parametrize("name", [b"lib\xff", "lib\U0001f600".encode(), b"lib\n", b"lib,x", b"-lib"])
+def test_a_file_that_no_driver_has_is_left_alone_whatever_its_ending(
+    driver: Any, find: Find, name: bytes
+) -> None:
+    path = os.fsencode(driver.local / driver.libraries) + b"/" + name + f".so.{VERSION}".encode()
+    Path(os.fsdecode(path)).write_bytes(shared_library("libx.so.1", "x86_64"))
+
+    assert (set(names(find())), find().problems) == ({"libcuda", "libnvidia-ml"}, {})

@@ -169,3 +169,15 @@ def test_a_look_at_what_was_changed_a_moment_ago_is_not_to_be_trusted(root: Path
         seen.names("/usr/lib")
 
     assert (False, True) == (moment.same(), long.same())
+
+
+@pytest.mark.parametrize("name", ["lib\udcff", "lib\U0001f600"], ids=["no text", "beyond YAML's escapes"])
+def test_what_no_spec_can_say_is_not_there_also_behind_a_link(root: Path, name: str) -> None:
+    (root / name).touch()
+    (root / "link").symlink_to(name)
+    (root / name.replace("lib", "dir")).symlink_to("usr/lib")
+
+    seen = look(root)
+
+    paths = (f"/{name}", "/link", f"/{name.replace('lib', 'dir')}/libcuda.so.1")
+    assert [None] * 3 == [seen.file(path) for path in paths]
