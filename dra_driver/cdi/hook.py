@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 PLACES = ("/usr/bin/nvidia-cdi-hook", "/usr/local/nvidia/toolkit/nvidia-cdi-hook")
 _WRAPPED = ".real"
 _NEEDED = ("create-symlinks", "update-ldcache")
-_WELCOME = ("enable-cuda-compat", "disable-device-node-modification")
+_WELCOME = ("enable-cuda-compat", "disable-device-node-modification", "update-application-profile")
 _CHUNK = 1 << 20
 
 
@@ -30,9 +30,7 @@ class HookProgram:
     """The program at `path` on the host, and which of the commands that we use it has."""
 
     path: str
-    files: tuple[
-        str, ...
-    ]  # that this was read from, under the root that was looked at, with all links followed
+    files: tuple[str, ...]  # what this was read from, under the root that was looked at, all links followed
     commands: frozenset[str]
 
     def hook(self, command: str, *arguments: str) -> Hook:

@@ -38,8 +38,8 @@ def with_hooks(libraries: Iterable[Library], version: str, hook: HookProgram) ->
         hooks.append(hook.hook("enable-cuda-compat", f"--host-driver-version={version}"))
     folder_arguments = [argument for folder in folders for argument in ("--folder", folder)]
     hooks.append(hook.hook("update-ldcache", *folder_arguments))
-    if "disable-device-node-modification" in hook.commands:
-        hooks.append(hook.hook("disable-device-node-modification"))
+    last = ("disable-device-node-modification", "update-application-profile")
+    hooks += [hook.hook(command) for command in last if command in hook.commands]
     cuda = dict.fromkeys(library.directory or _FLAT for library in libraries if library.stem == "libcuda")
     env = (f"NVIDIA_CTK_LIBCUDA_DIR={':'.join(cuda)}",)
     return ContainerEdits(env=env, mounts=tuple(mounts), hooks=tuple(hooks))

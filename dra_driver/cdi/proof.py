@@ -108,7 +108,6 @@ def _is_plain(devices: tuple[CdiDevice, ...]) -> bool:
     """Whether what these devices do not share is names and mounts, and so plain that no parse is needed to see it valid."""
     return len({device.name for device in devices}) == len(devices) and all(
         is_device(device.name)
-        and not device.annotations
         and device.own == ContainerEdits(mounts=device.own.mounts)
         and all(
             path and path.isascii()

@@ -8,7 +8,7 @@ JSON rather than YAML: both are legal, JSON needs no dependency and is ten times
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,7 +122,7 @@ class ContainerEdits:
         if self._encoded is None:
             body = self.as_dict()
             lists = {name: _to_json(value) for name, value in body.items()}
-            encoded = _Encoded(lists, minimum_version({"containerEdits": body}))
+            encoded = _Encoded(lists, _version_of_edits(body))
             object.__setattr__(self, "_encoded", encoded)
         assert self._encoded is not None
         return self._encoded
@@ -142,7 +142,7 @@ class _Encoded:
         lists = dict(self.lists)
         for name, more in other.lists.items():
             lists[name] = f"{lists[name][:-1]},{more[1:]}" if name in lists else more
-        return _Encoded(lists, _latest(self.minimum_version, other.minimum_version))
+        return _Encoded(lists, _latest((self.minimum_version, other.minimum_version)))
 
     def json(self) -> str:
         fields = (f'"{name}":{self.lists[name]}' for name in _LISTS if name in self.lists)
@@ -161,15 +161,10 @@ class CdiDevice:
 
     name: str
     edits: ContainerEdits
-    annotations: Mapping[str, str] = field(default_factory=dict)
     own: ContainerEdits = _NO_EDITS
 
     def as_dict(self) -> dict[str, Any]:
-        return {**self.head(), "containerEdits": (self.edits + self.own).as_dict()}
-
-    def head(self) -> dict[str, Any]:
-        """The device without its edits."""
-        return _without_none(name=self.name, annotations=dict(self.annotations) or None)
+        return {"name": self.name, "containerEdits": (self.edits + self.own).as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +174,10 @@ class Spec:
     kind: str  # vendor/class
     devices: tuple[CdiDevice, ...]
     edits: ContainerEdits = _NO_EDITS
-    annotations: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         body = _without_none(
             kind=self.kind,
-            annotations=dict(self.annotations) or None,
             devices=[device.as_dict() for device in self.devices],
             containerEdits=self.edits.as_dict() or None,
         )
@@ -192,26 +185,24 @@ class Spec:
 
     def to_json(self) -> bytes:
         """The file's content; equal specs give equal bytes, so that a stale file is found by comparing."""
-        heads = [device.head() for device in self.devices]
-        head = _without_none(kind=self.kind, annotations=dict(self.annotations) or None)
-        version = minimum_version({**head, "devices": heads})
+        versions = [_version_of_names(self.kind, (device.name for device in self.devices))]
         devices = []
-        for device, body in zip(self.devices, heads, strict=True):
+        for device in self.devices:
             edits = device.edits.encoded()
             if device.own:
                 edits += device.own.encoded()
-            version = _latest(version, edits.minimum_version)
-            devices.append(f'{_to_json(body)[:-1]},"containerEdits":{edits.json()}}}')
+            versions.append(edits.minimum_version)
+            devices.append(f'{{"name":{_to_json(device.name)},"containerEdits":{edits.json()}}}')
         common = ""
         if self.edits:
             encoded = self.edits.encoded()
-            version = _latest(version, encoded.minimum_version)
+            versions.append(encoded.minimum_version)
             common = f',"containerEdits":{encoded.json()}'
-        first = _to_json({"cdiVersion": version, **head})[:-1]
-        return f'{first},"devices":[{",".join(devices)}]{common}}}\n'.encode()
+        head = f'{{"cdiVersion":"{_latest(versions)}","kind":{_to_json(self.kind)}'
+        return f'{head},"devices":[{",".join(devices)}]{common}}}\n'.encode()
 
 
-def _latest(*versions: str) -> str:
+def _latest(versions: Iterable[str]) -> str:
     return max(versions, key=VERSIONS.index)
 
 
@@ -220,26 +211,34 @@ _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 def minimum_version(body: Mapping[str, Any]) -> str:
     """The lowest `cdiVersion` that a parsed spec of valid shape may carry."""
-    edits = list(_all_edits(body))
     devices = body.get("devices") or ()
-    rdts = [edit["intelRdt"] for edit in edits if edit.get("intelRdt") is not None]
-    if any(edit.get("netDevices") for edit in edits) or any(
-        rdt.get("schemata") is not None or rdt.get("enableMonitoring") for rdt in rdts
+    names = (str(device.get("name", "")) for device in devices)
+    versions = [
+        _version_of_names(str(body.get("kind", "")), names),
+        *map(_version_of_edits, _all_edits(body)),
+    ]
+    if body.get("annotations") or any(device.get("annotations") for device in devices):
+        versions.append("0.6.0")
+    return _latest(versions)
+
+
+def _version_of_names(kind: str, devices: Iterable[str]) -> str:
+    if "." in kind.partition("/")[2]:
+        return "0.6.0"
+    return "0.5.0" if any("0" <= name[:1] <= "9" for name in devices) else "0.3.0"
+
+
+def _version_of_edits(edits: Mapping[str, Any]) -> str:
+    rdt = edits.get("intelRdt")
+    if edits.get("netDevices") or (
+        rdt is not None and (rdt.get("schemata") is not None or rdt.get("enableMonitoring"))
     ):
         return "1.1.0"
-    if rdts or any(edit.get("additionalGids") for edit in edits):
+    if rdt is not None or edits.get("additionalGids"):
         return "0.7.0"
-    if (
-        body.get("annotations")
-        or any(device.get("annotations") for device in devices)
-        or "." in str(body.get("kind", "")).partition("/")[2]
-    ):
-        return "0.6.0"
-    if any("0" <= str(device.get("name", ""))[:1] <= "9" for device in devices) or any(
-        node.get("hostPath") for edit in edits for node in edit.get("deviceNodes") or ()
-    ):
+    if any(node.get("hostPath") for node in edits.get("deviceNodes") or ()):
         return "0.5.0"
-    if any(mount.get("type") for edit in edits for mount in edit.get("mounts") or ()):
+    if any(mount.get("type") for mount in edits.get("mounts") or ()):
         return "0.4.0"
     return "0.3.0"
 

@@ -20,7 +20,7 @@ from dra_driver.inventory.model import Gpu
 NODE = "/dev/dxg"
 _DIRECTORY = "/usr/lib/wsl"
 _LIBRARIES = f"{_DIRECTORY}/lib"
-_NEEDED = "libcuda.so.1"
+_REQUIRED = ("libcuda.so.1", "libdxcore.so", "libnvidia-ml.so.1")
 
 
 def is_wsl(host: Root) -> bool:
@@ -49,16 +49,18 @@ class WslEdits:
 def common_edits(host: Root) -> ContainerEdits:
     """Windows' driver; HardwareError where it is not whole."""
     look = Look(host)
-    names = look.names(_LIBRARIES)
-    if _NEEDED not in names:
-        raise HardwareError(
-            f"{_NEEDED} does not exist in {_LIBRARIES} on the node; install the NVIDIA driver on its Windows host"
-        )
     libraries = [
         Library(look.host_path(real), _LIBRARIES, (name,), machine)
-        for name in sorted(names)
+        for name in sorted(look.names(_LIBRARIES))
         if ".so" in name and (real := look.file(f"{_LIBRARIES}/{name}")) and (machine := _machine(look, real))
     ]
+    found = {library.names[0] for library in libraries}
+    missing = [name for name in _REQUIRED if name not in found]
+    if missing:
+        raise HardwareError(
+            f"no {' and no '.join(missing)} can be read in {_LIBRARIES} on the node; "
+            "install the NVIDIA driver on its Windows host"
+        )
     directory = look.real(_DIRECTORY)
     assert directory is not None  # it has a file
     mounts = [HostFile(look.host_path(directory), _DIRECTORY).mount()]

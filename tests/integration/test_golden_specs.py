@@ -139,6 +139,7 @@ def gke(root: Path) -> tuple[Root, Root]:
         ("usr/lib/x86_64-linux-gnu", "lib64"),
         ("usr/bin", "bin"),
         ("lib/firmware", "firmware"),
+        ("etc/vulkan", "vulkan"),
     ):
         (root / name).rename(driver / place)
     told = root / "sys/module/firmware_class/parameters/path"
@@ -425,7 +426,9 @@ def test_on_gke_files_are_of_the_drivers_directory_and_nodes_of_the_host(tmp_pat
         "lib64",
         "bin",
         "firmware",
+        "vulkan",
     }
+    assert mounts["/etc/vulkan/icd.d/nvidia_icd.json"] == f"{base}/vulkan/icd.d/nvidia_icd.json"
     assert mounts["/usr/lib/x86_64-linux-gnu/libcuda.so.1"] == f"{base}/lib64/libcuda.so.580.126.20"
     assert mounts["/usr/bin/nvidia-smi"] == f"{base}/bin/nvidia-smi"
     assert [node for node in prepared.common["deviceNodes"] if "hostPath" in node] == []

@@ -17,7 +17,7 @@ from tests.runtime.gpu_node import GpuNode
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
 _PROGRAM = """\
-# create-symlinks enable-cuda-compat update-ldcache disable-device-node-modification
+# create-symlinks enable-cuda-compat update-ldcache disable-device-node-modification update-application-profile
 import json, pathlib, sys
 
 bundle = pathlib.Path(json.load(sys.stdin)["bundle"])
@@ -96,4 +96,4 @@ def test_the_program_is_called_for_the_loaders_cache_and_cudas_compatibility(
     calls = {command: arguments for command, *arguments in hook.calls()}
     assert ["--host-driver-version=580.95.05"] == calls["enable-cuda-compat"]
     assert ["--folder", _LIBRARIES] == calls["update-ldcache"][:2]
-    assert [] == calls["disable-device-node-modification"]
+    assert [] == calls["disable-device-node-modification"] == calls["update-application-profile"]

@@ -32,10 +32,15 @@ def driver_container(root: Path, seen: Path) -> Root:
 
 
 def gke(root: Path, seen: Path) -> Root:
-    """A root of libraries, programs and firmware alone."""
+    """A root of libraries, programs, firmware and what Vulkan reads alone."""
     driver = root / "home/kubernetes/bin/nvidia"
     driver.mkdir(parents=True)
-    for name, place in ((_LIBRARIES, "lib64"), ("usr/bin", "bin"), ("lib/firmware", "firmware")):
+    for name, place in (
+        (_LIBRARIES, "lib64"),
+        ("usr/bin", "bin"),
+        ("lib/firmware", "firmware"),
+        ("etc/vulkan", "vulkan"),
+    ):
         (root / name).rename(driver / place)
     told = root / "sys/module/firmware_class/parameters/path"
     told.parent.mkdir(parents=True)
@@ -59,6 +64,7 @@ def test_a_container_has_its_gpu_and_its_libraries(
     for directory in ("/usr/lib64", f"/{_LIBRARIES}"):
         assert "\x7fELF" == container.run(f"head -c4 {directory}/libcuda.so.1")
     assert node.gpus[2].uuid in container.run("nvidia-smi -L")
+    assert "libGLX_nvidia.so.0" in container.run("cat /etc/vulkan/icd.d/nvidia_icd.json")
     assert "firmware" in container.run("cat /lib/firmware/nvidia/580.95.05/gsp_ga10x.bin")
     assert str(seen) not in str(node.spec("a"))
 
@@ -70,7 +76,12 @@ def test_under_wsl_a_container_has_the_one_node_and_windows_driver(node: GpuNode
         wsl.mkdir()
         (root / _LIBRARIES).rename(wsl / "drivers")
         (wsl / "lib").mkdir()
-        (wsl / "lib/libcuda.so.1").symlink_to("../drivers/libcuda.so.580.95.05")
+        for name, file in (
+            ("libcuda.so.1", "libcuda"),
+            ("libnvidia-ml.so.1", "libnvidia-ml"),
+            ("libdxcore.so", "libcuda"),
+        ):
+            (wsl / "lib" / name).symlink_to(f"../drivers/{file}.so.580.95.05")
         (root / "dev").rename(root / "linux")
         (root / "dev").mkdir()
         os.mknod(root / "dev/dxg", stat.S_IFCHR | 0o666, os.makedev(240, 7))

@@ -64,12 +64,45 @@ def finder(driver: Any) -> Finder:
         "/usr/share/X11/xorg.conf.d/10-nvidia.conf",
         "/usr/lib/xorg/modules/drivers/nvidia_drv.so",
         "/usr/lib64/xorg/modules/extensions/libglxserver_nvidia.so.580.95.05",
+        "/usr/lib64/xorg/modules/updates/extensions/libglxserver_nvidia.so.580.95.05",
+        "/usr/lib/x86_64-linux-gnu/nvidia/xorg/nvidia_drv.so",
+        "/usr/lib/aarch64-linux-gnu/nvidia/xorg/libglxserver_nvidia.so.580.95.05",
     ],
 )
 def test_configuration_keeps_its_path(driver: Any, finder: Finder, path: str) -> None:
     driver.add_file(path)
 
     assert finder.mounts()[path] == Mount(f"/run/nvidia/driver{path}", path, READ_ONLY)
+
+
+@pytest.mark.parametrize(
+    "path", ["/vulkan/icd.d/nvidia_icd.json", "/vulkan/implicit_layer.d/nvidia_layers.json"]
+)
+def test_what_gke_has_for_vulkan_goes_where_programs_look(driver: Any, finder: Finder, path: str) -> None:
+    driver.add_file(path)
+
+    assert finder.mounts()[f"/etc{path}"] == Mount(f"/run/nvidia/driver{path}", f"/etc{path}", READ_ONLY)
+    assert path not in finder.mounts()
+
+
+def test_the_x_servers_module_is_known_without_its_version_too(driver: Any, finder: Finder) -> None:
+    path = "/usr/lib/xorg/modules/extensions/libglxserver_nvidia.so"
+    driver.add_file(f"{path}.580.95.05")
+
+    assert finder.mounts()[path].host_path == f"/run/nvidia/driver{path}.580.95.05"
+
+
+@pytest.mark.parametrize("name", ["nvidia\udcff.json", "nvidia\U0001f600.json"])
+def test_configuration_whose_name_no_spec_can_say_is_left_alone(
+    driver: Any, finder: Finder, name: str
+) -> None:
+    directory = "/usr/share/egl/egl_external_platform.d"
+    for file in (name, "10_nvidia.json"):
+        driver.add_file(f"{directory}/{file}")
+
+    found = [path for path in finder.mounts() if path.startswith(directory)]
+
+    assert found == [f"{directory}/10_nvidia.json"]
 
 
 @pytest.mark.parametrize("path", ["/usr/share/vulkan/icd.d/radeon_icd.json", "/etc/OpenCL/vendors/mesa.icd"])
@@ -231,6 +264,19 @@ def test_another_file_in_place_of_libcuda_is_read_anew_at_once(driver: Any, find
 
     assert before != finder.find()
     assert "/usr/lib64/libcuda.so.2" in finder.mounts()
+
+
+def test_a_library_that_was_half_copied_is_found_when_it_is_whole(driver: Any, finder: Finder) -> None:
+    library = driver.add_library("libnvcuvid", "libnvcuvid.so.1")
+    whole = library.read_bytes()
+    library.write_bytes(whole[:100])
+    finder.settle()
+    assert "/usr/lib64/libnvcuvid.so.1" not in finder.mounts()
+
+    library.write_bytes(whole)  # no directory changes
+    finder.time = 1.0
+
+    assert "/usr/lib64/libnvcuvid.so.1" in finder.mounts()
 
 
 def test_a_reload_of_the_driver_is_noticed_at_once(driver: Any, finder: Finder) -> None:

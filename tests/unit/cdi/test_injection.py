@@ -13,7 +13,13 @@ from dra_driver.cdi.root import Root
 from dra_driver.cdi.spec import ContainerEdits, Hook
 
 ALL = frozenset(
-    {"create-symlinks", "update-ldcache", "enable-cuda-compat", "disable-device-node-modification"}
+    {
+        "create-symlinks",
+        "update-ldcache",
+        "enable-cuda-compat",
+        "disable-device-node-modification",
+        "update-application-profile",
+    }
 )
 CUDA = Library(
     "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05",
@@ -76,6 +82,7 @@ def test_with_hooks_a_library_is_mounted_where_it_is_and_the_hooks_do_the_rest()
         hook("enable-cuda-compat", "--host-driver-version=580.95.05"),
         hook("update-ldcache", "--folder", directory, "--folder", f"{directory}/vdpau"),
         hook("disable-device-node-modification"),
+        hook("update-application-profile"),
     )
     assert edits.env == (f"NVIDIA_CTK_LIBCUDA_DIR={directory}",)
 
@@ -146,14 +153,14 @@ def find(host: Path, path: str | None = None) -> HookProgram | None:
     return find_hook(Look(Root(PurePosixPath("/"), host)), path)
 
 
-CONTENT = b"\x7fELF create-symlinks \0 update-ldcache \0 enable-cuda-compat"
+CONTENT = b"\x7fELF create-symlinks \0 update-ldcache \0 enable-cuda-compat \0 update-application-profile"
 
 
 @pytest.mark.parametrize("path", ["/usr/bin/nvidia-cdi-hook", "/usr/local/nvidia/toolkit/nvidia-cdi-hook"])
 def test_the_program_is_found_in_its_usual_places_and_asked_what_it_can_do(host: Path, path: str) -> None:
     install(host, path, CONTENT)
 
-    commands = frozenset({"create-symlinks", "update-ldcache", "enable-cuda-compat"})
+    commands = ALL - {"disable-device-node-modification"}
     assert find(host) == HookProgram(path, (path,), commands)
 
 

@@ -50,11 +50,18 @@ def test_under_wsl_the_drivers_directory_and_its_libraries_are_mounted(wsl: Any)
     }
 
 
-def test_under_wsl_a_driver_that_is_not_there_is_told(wsl: Any) -> None:
-    (wsl.host_local / "usr/lib/wsl/lib/libcuda.so.1").unlink()
+@pytest.mark.parametrize("name", ["libcuda.so.1", "libdxcore.so", "libnvidia-ml.so.1"])
+@pytest.mark.parametrize("content", [None, b"no library"])
+def test_under_wsl_a_driver_that_is_not_whole_is_told(wsl: Any, name: str, content: bytes | None) -> None:
+    library = wsl.host_local / "usr/lib/wsl/lib" / name
+    if content is None:
+        library.unlink()
+        library.symlink_to("../drivers/gone")
+    else:
+        library.write_bytes(content)
 
     with pytest.raises(
-        HardwareError, match=r"libcuda.so.1 does not exist in /usr/lib/wsl/lib on the node; install"
+        HardwareError, match=f"no {name} can be read in /usr/lib/wsl/lib on the node; install"
     ):
         wsl.edits().now()
 

@@ -22,8 +22,6 @@ CASES: dict[str, tuple[Spec, str]] = {
     "digit": (spec(devices=(CdiDevice("0", NODE),)), "0.5.0"),
     "host path": (spec(edits=ContainerEdits(device_nodes=(DeviceNode("/dev/a", "/x/dev/a"),))), "0.5.0"),
     "dot in class": (spec(kind="nvidia.com/gpu.shared"), "0.6.0"),
-    "annotation of the spec": (spec(annotations={"a": "b"}), "0.6.0"),
-    "annotation of a device": (spec(devices=(CdiDevice("gpu0", NODE, {"a": "b"}),)), "0.6.0"),
     "additional group": (spec(edits=ContainerEdits(additional_gids=(44,))), "0.7.0"),
     "group beside a digit": (
         spec(devices=(CdiDevice("0", ContainerEdits(additional_gids=(44,))),)),
@@ -56,6 +54,15 @@ def test_versions_of_what_only_others_write(edits: dict[str, Any], version: str)
     body = {"kind": "a/b", "devices": [{"name": "a", "containerEdits": edits}]}
 
     assert minimum_version(body) == version
+
+
+@pytest.mark.parametrize("place", ["spec", "device"])
+def test_others_write_annotations(place: str) -> None:
+    device: dict[str, Any] = {"name": "a", "containerEdits": {"env": ["A=B"]}}
+    body: dict[str, Any] = {"kind": "a/b", "devices": [device]}
+    (body if place == "spec" else device)["annotations"] = {"a": "b"}
+
+    assert minimum_version(body) == "0.6.0"
 
 
 def test_all_fields_are_written_under_their_names_and_absent_ones_are_not() -> None:
