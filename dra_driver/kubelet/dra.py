@@ -11,6 +11,7 @@ The contract with the kubelet, which the code below keeps whatever the claim eng
 v1beta1 is v1 without share ids, so both are served by the same code over their own message classes.
 """
 
+import itertools
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -19,16 +20,19 @@ from typing import Any, Protocol, TypeVar
 
 import grpc
 import structlog
-from structlog.contextvars import bound_contextvars
 
 from dra_driver.errors import DriverError, one_line
 from dra_driver.kubelet.pb import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
 from dra_driver.prepare.claim import ClaimRef
 from dra_driver.prepare.record import PreparedDevice
+from dra_driver.process.logs import Fields
 
 log = structlog.get_logger(__name__)
 
 _T = TypeVar("_T")
+
+# Counted from anywhere, so that the calls of one process differ, and most likely those of two.
+_op_ids = itertools.count(secrets.randbits(32))
 
 PREPARE = "prepare"
 UNPREPARE = "unprepare"
@@ -65,12 +69,11 @@ class Handler:
     def _each(
         self, operation: str, refs: Sequence[ClaimRef], act: Callable[[ClaimRef], _T], nothing: _T
     ) -> dict[str, tuple[_T, str]]:
-        # Eight hex digits tell the calls of one grep apart: ten thousand calls share one in about 1 %.
-        op_id = secrets.token_hex(4)
+        op_id = f"{next(_op_ids) & 0xFFFFFFFF:08x}"
 
         def handle(ref: ClaimRef) -> tuple[_T, str]:
             claim = f"{ref.namespace}/{ref.name}"
-            with bound_contextvars(op_id=op_id, op=operation, claim=claim, claim_uid=ref.uid):
+            with Fields(op_id=op_id, op=operation, claim=claim, claim_uid=ref.uid):
                 return self._one(operation, ref, act, nothing)
 
         # The kubelet sends all claims of a Pod together. One that waits must not hold up the others.

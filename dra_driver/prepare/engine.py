@@ -16,8 +16,9 @@ kubelet writes a claim down before it calls us, and repeats Prepare, and after i
 also across restarts. Unprepare marks it so before it undoes anything, so that a kill half-way is no prepared claim; on a
 full disk it does without, and the kubelet, which has no answer yet, comes again.
 
-Locks: calls for one claim are serial. Nothing else is held while network, disk or hardware answers; the
-indexes of records and conflicts have locks of their own, for a few instructions each.
+Locks: calls for one claim are serial. Nothing else is held while network or hardware answers; the indexes of records and
+conflicts have locks of their own, for a few instructions each. What needs neither network nor steps is done by one
+call at a time: a dozen system calls each of which hands the interpreter to another claim take longer than all in turn.
 
 Failures: whatever is raised, the call left nothing of its own behind, and the kubelet's retry starts afresh.
 """
@@ -36,7 +37,7 @@ from dra_driver.devices.model import DeviceSet, HeldDevice
 from dra_driver.errors import ClaimError, DriverError, UnavailableError
 from dra_driver.inventory.model import Inventory
 from dra_driver.kube.errors import NotFoundError
-from dra_driver.locks import Locks
+from dra_driver.locks import Locks, Turn
 from dra_driver.partitions import mig_device
 from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare.claim import Allocation, ClaimRef, ClaimSource, read_allocation
@@ -94,6 +95,7 @@ class Engine:
         self._steps = StepRunner(kinds | dict(sharing.kinds if sharing else {}), records)
         self._conflicts = Conflicts()
         self._locks = Locks()
+        self._turn = Turn()
         self._dropped: tuple[Record, ...] | None = None  # None: nothing was read yet
 
     def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
@@ -103,14 +105,22 @@ class Engine:
         """
         check_claim_uid(ref.uid)
         with self._locks.hold(ref.uid):
-            allocation = read_allocation(self._fetch(ref), ref, self._driver_name)
-            record = self._records.get(ref.uid)
-            if record is not None and not (_is_of(record, allocation) and self._steps.are_intact(record)):
+            claim = self._fetch(ref)
+            with self._turn.taken():
+                allocation = read_allocation(claim, ref, self._driver_name)
+                record = self._records.get(ref.uid)
+                if record is None:
+                    plan = self._plan(allocation)
+                    if not plan.steps:
+                        return self._answer(self._prepare_at_once(plan))
+            if record is not None:
+                if _is_of(record, allocation) and self._steps.are_intact(record):
+                    return self._answer(self._prepare_again(record))
                 log.warning("earlier preparation undone", state=str(record.state))
                 self._undo(ref.uid)
-                record = None
-            record = self._prepare_first(allocation) if record is None else self._prepare_again(record)
-            return self._answer(record)
+                plan = self._plan(allocation)
+            prepare = self._prepare_in_steps if plan.steps else self._prepare_at_once
+            return self._answer(prepare(plan))
 
     def unprepare(self, ref: ClaimRef) -> None:
         """Undo whatever was done for the claim; a claim that is unknown is no error.
@@ -121,7 +131,12 @@ class Engine:
         if not is_claim_uid(ref.uid):
             return  # prepare refuses it, so there is nothing of it
         with self._locks.hold(ref.uid):
-            self._undo(ref.uid)
+            record = self._records.get(ref.uid)
+            if record is not None and record.steps:
+                self._undo(ref.uid)
+            else:
+                with self._turn.taken():
+                    self._undo(ref.uid)
 
     def held(self) -> tuple[HeldDevice, ...]:
         """The devices that must stay published; those held with admin access only take nothing from the pool."""
@@ -215,10 +230,10 @@ class Engine:
                 f"claim {ref} does not exist any more; delete its Pod, so that a new one is made with a new claim"
             ) from error
 
-    def _prepare_first(self, allocation: Allocation) -> Record:
-        plan = self._planner.plan(allocation, self._records.boot_id)
-        if plan.steps:
-            return self._prepare_in_steps(plan)
+    def _plan(self, allocation: Allocation) -> Plan:
+        return self._planner.plan(allocation, self._records.boot_id)
+
+    def _prepare_at_once(self, plan: Plan) -> Record:
         record = plan.record
         spec = self._planner.spec(record)
         self._conflicts.reserve(record.ref, record.devices)

@@ -85,10 +85,13 @@ class Planner:
                 subrequests=subrequests,
                 memory=result.memory,
             )
-        merged = {
-            key: recorded if recorded.admin_access else replace(recorded, setting=setting.get(recorded.name))
-            for key, recorded in merged.items()
-        }
+        if setting:
+            merged = {
+                key: recorded
+                if recorded.admin_access
+                else replace(recorded, setting=setting.get(recorded.name))
+                for key, recorded in merged.items()
+            }
         name = allocation.pod_claim_name
         record = Record(
             allocation.ref,

@@ -17,11 +17,6 @@ _SPECS = {
     "0.3.0": (Spec(_KIND, (CdiDevice("a", _ENV),)), "echo $FROM_SPEC", "yes"),
     "0.4.0": (Spec(_KIND, (CdiDevice("a", _MOUNT),)), "grep -c ^ID= /from-spec", "1"),
     "0.5.0": (Spec(_KIND, (CdiDevice("a", _NODE),)), "stat -c %t:%T /dev/from-spec", "1:5"),
-    "0.6.0": (
-        Spec(_KIND, (CdiDevice("a", _ENV, annotations={"x": "y"}),), annotations={"x": "y"}),
-        "echo $FROM_SPEC",
-        "yes",
-    ),
     "0.7.0": (Spec(_KIND, (CdiDevice("a", _GROUP),)), "id -G", "0 44201"),
 }
 

@@ -1,16 +1,17 @@
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from dra_driver.errors import ConflictError
 from dra_driver.kubelet.pb import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
 from dra_driver.kubelet.plugin import KubeletPlugin
 from dra_driver.prepare.claim import ClaimRef
+from dra_driver.process.logs import Fields
 
 
 def _request(*names: str, pb: Any = dra_v1_pb2, message: str = "NodePrepareResourcesRequest") -> Any:
@@ -181,10 +182,10 @@ def test_running_calls_finish_before_the_plugin_stops(
 
 
 def test_every_line_of_a_call_carries_the_claim_and_one_operation(channel: grpc.Channel, claims: Any) -> None:
-    bound: list[dict[str, Any]] = []
+    bound: list[Mapping[str, str]] = []
 
     def remember(ref: ClaimRef) -> Any:
-        bound.append(structlog.contextvars.get_contextvars())
+        bound.append(Fields.now())
         return ()
 
     claims.answers.update(a=remember, b=remember)

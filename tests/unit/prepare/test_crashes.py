@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import dra_driver.files
 from dra_driver.errors import ConflictError
 from dra_driver.prepare import ClaimRef
 from dra_driver.prepare.record import decode
@@ -214,6 +215,34 @@ def test_a_slow_api_server_delays_its_own_claim_only(node: Any) -> None:
     engine = node.engine()
     with ThreadPoolExecutor(1) as pool:
         pending = pool.submit(engine.prepare, slow)
+        asked.wait()
+        try:
+            assert engine.prepare(quick)
+            engine.unprepare(quick)
+        finally:
+            answer.set()
+        assert pending.result()
+
+
+def test_a_file_system_that_hangs_for_one_claim_delays_no_other_for_long(node: Any) -> None:
+    asked, answer = threading.Event(), threading.Event()
+    stuck = node.allocate("stuck", {"device": GPU0})
+    quick = node.allocate("quick", {"device": GPU1})
+
+    class Stuck:
+        remove = staticmethod(dra_driver.files.remove)
+        write_new = staticmethod(dra_driver.files.write_new)
+
+        @staticmethod
+        def write_atomic(path: str, data: bytes, **options: Any) -> None:
+            if stuck.uid in path:
+                asked.set()
+                answer.wait()
+            dra_driver.files.write_atomic(path, data, **options)
+
+    engine = node.engine(files=Stuck())
+    with ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(engine.prepare, stuck)
         asked.wait()
         try:
             assert engine.prepare(quick)

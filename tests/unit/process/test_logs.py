@@ -50,3 +50,26 @@ def test_a_reader_that_went_away_stops_nothing() -> None:
     code = "import os; os.close(2); log.error('nobody hears'); print('went on')"
 
     assert "went on\n" == _run("text", code, stdout=subprocess.PIPE).stdout
+
+
+def test_a_value_that_is_more_than_a_word_is_quoted_and_stays_on_its_line() -> None:
+    code = r"log.info('x', err='no \"a\"=b\r\nlevel=error', path='a\\b', none=None, yes=True, empty='')"
+
+    (line,) = _run("text", code).stderr.splitlines()
+
+    assert line.endswith(r'event=x node=n err="no \"a\"=b\r\nlevel=error" path="a\\b" none= yes=true empty=')
+
+
+def test_fields_of_a_call_are_on_its_lines_and_on_no_other() -> None:
+    code = (
+        "with logs.Fields(op='prepare', claim='ns/c'):\n    log.info('in'); log.info('own', claim='other')\n"
+        "log.info('out')"
+    )
+
+    lines = [line.partition("level=info ")[2] for line in _run("text", code).stderr.splitlines()]
+
+    assert [
+        "event=in op=prepare claim=ns/c node=n",
+        "event=own op=prepare claim=other node=n",
+        "event=out node=n",
+    ] == lines
