@@ -41,9 +41,10 @@ class Admission:
         if kind is WEBHOOK:
             return  # as in the real server: nobody may lock themselves out
         configurations, _ = self._storage.items(WEBHOOK)
+        states = [state["metadata"] for state in (obj, old) if state is not None]
         for configuration in configurations:
             for webhook in configuration.obj.get("webhooks") or []:
-                served = self._matching_version(webhook, operation, kind, version, obj or old or {})
+                served = self._matching_version(webhook, operation, kind, version, states)
                 if served is not None:
                     request = _request(operation, kind, served, obj, old, dry_run=options.dry_run)
                     self._ask(webhook, request, options)
@@ -72,9 +73,12 @@ class Admission:
             raise _denial(name, response.get("status") or {})
 
     def _matching_version(
-        self, webhook: Object, operation: str, kind: Kind, version: str, obj: Object
+        self, webhook: Object, operation: str, kind: Kind, version: str, states: list[Object]
     ) -> str | None:
-        """The version in which `webhook` wants to see the object, None if it does not care for it."""
+        """The version in which `webhook` wants to see the object, None if it does not care for it.
+
+        `states` are the metadata of the object as it would be and as it is: either may have the labels.
+        """
         matched = None
         for rule in webhook.get("rules") or []:
             if not (
@@ -87,13 +91,14 @@ class Admission:
             wanted = rule.get("apiVersions")
             candidates = (version, *kind.versions)
             matched = matched or next((found for found in candidates if _has(wanted, found)), None)
-        if matched is None or not _selects(webhook.get("objectSelector"), obj["metadata"].get("labels")):
+        selector = webhook.get("objectSelector")
+        if matched is None or not any(_selects(selector, state.get("labels")) for state in states):
             return None
-        namespace = obj["metadata"].get("namespace")
+        namespace = states[0].get("namespace")
         if namespace is None and kind is not NAMESPACE:
             return matched
-        home = self._storage.get(NAMESPACE, ("", namespace or obj["metadata"].get("name", "")))
-        labels = home.obj["metadata"].get("labels") if home else obj["metadata"].get("labels")
+        home = self._storage.get(NAMESPACE, ("", namespace or states[0].get("name", "")))
+        labels = home.obj["metadata"].get("labels") if home else states[0].get("labels")
         return matched if _selects(webhook.get("namespaceSelector"), labels) else None
 
 

@@ -99,28 +99,16 @@ class Answers:
     def watch(self, request: Request, target: Target) -> Answer:
         """A stream of what happens to the objects of a collection that the selectors match."""
         query, kind = request.query, target.kind
-        since = _revision(query)
-        if "sendInitialEvents" in query:
-            if query.get("resourceVersionMatch") != "NotOlderThan":
-                message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-                raise status.invalid_options("ListOptions", "resourceVersionMatch", message)
-            initial = flag(query, "sendInitialEvents")
-            since = None if initial else since or self._storage.revision
-        elif query.get("resourceVersionMatch"):
-            message = (
-                "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            )
-            raise status.invalid_options("ListOptions", "resourceVersionMatch", message)
-        bookmarks = flag(query, "allowWatchBookmarks")
+        initial, bookmarks = flag(query, "sendInitialEvents"), flag(query, "allowWatchBookmarks")
         asked = watches.WatchRequest(
             kind,
             target.version,
             target.namespace,
             self.selector(request, target),
-            since or None,
+            None if initial else _revision(query) or None,
             number(query, "timeoutSeconds") or _WATCH_SECONDS,
             bookmarks=bookmarks,
-            initial_events_end=bookmarks and flag(query, "sendInitialEvents"),
+            initial_events_end=bookmarks and initial,
         )
         first = itertools.chain([True], itertools.repeat(False))
         return Answer(

@@ -115,7 +115,7 @@ class Application:
         if target.kind.resource.namespaced and target.namespace is None:
             raise status.method_not_allowed()
         options = write_options(request.query, "CreateOptions", request.user_agent)
-        stored = self._registry.create(target.kind, target.version, target.namespace or "", body, options)
+        stored = self._registry.create(target, body, options)
         return self._answers.one(request, target, stored, code=201, warnings=options.warnings)
 
     def _post_below(self, request: Request, target: Target) -> Answer:
@@ -134,14 +134,8 @@ class Application:
     def _update(self, request: Request, target: Target) -> Answer:
         self._check_writable(target)
         options = write_options(request.query, "UpdateOptions", request.user_agent)
-        stored = self._registry.update(
-            target.kind,
-            target.version,
-            target.key,
-            bodies.decode(request, target.kind.resource.kind),
-            target.subresource,
-            options,
-        )
+        body = bodies.decode(request, target.kind.resource.kind)
+        stored = self._registry.update(target, body, options)
         return self._answers.one(request, target, stored, warnings=options.warnings)
 
     def _patch(self, request: Request, target: Target) -> Answer:
@@ -151,15 +145,7 @@ class Application:
             raise status.StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         applies = content_type == registry.APPLY
         options = write_options(request.query, "PatchOptions", request.user_agent, applies=applies)
-        stored, created = self._registry.patch(
-            target.kind,
-            target.version,
-            target.key,
-            bodies.decode(request),
-            content_type,
-            target.subresource,
-            options,
-        )
+        stored, created = self._registry.patch(target, bodies.decode(request), content_type, options)
         code = 201 if created else 200
         return self._answers.one(request, target, stored, code=code, warnings=options.warnings)
 

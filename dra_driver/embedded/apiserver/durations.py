@@ -1,7 +1,7 @@
 """How long ago something was, as kubectl abbreviates it."""
 
 import time
-from calendar import timegm
+from datetime import datetime
 
 UNKNOWN = "<unknown>"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
@@ -23,8 +23,7 @@ def age(timestamp: str | None) -> str:
     """How long ago, as kubectl abbreviates it."""
     if not timestamp:
         return UNKNOWN
-    then = timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S"))
-    return human_duration(int(time.time()) - then)
+    return human_duration(int(time.time() - datetime.fromisoformat(timestamp).timestamp()))
 
 
 def human_duration(seconds: int) -> str:

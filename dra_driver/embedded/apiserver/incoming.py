@@ -10,6 +10,7 @@ from typing import Any
 from dra_driver.embedded.apiserver import defaults, gates, rules, schema, status
 from dra_driver.embedded.apiserver.kinds import Kind
 from dra_driver.embedded.apiserver.options import WriteOptions
+from dra_driver.embedded.apiserver.paths import Target
 from dra_driver.embedded.apiserver.storage import Key, Stored
 
 Object = dict[str, Any]
@@ -31,9 +32,10 @@ def now(offset: int = 0) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + offset))
 
 
-def decode(kind: Kind, version: str, body: Any, options: WriteOptions, *, canonical: bool = True) -> Object:
-    """An object of `kind` from what a client sent, with what is unknown dropped, warned of, or refused."""
-    expected_kind, expected_version = kind.resource.kind, kind.api_version(version)
+def decode(target: Target, body: Any, options: WriteOptions, *, canonical: bool = True) -> Object:
+    """An object of the target's kind from what a client sent, with what is unknown dropped, warned of, or refused."""
+    kind, version = target.kind, target.version
+    expected_kind, expected_version = kind.resource.kind, target.api_version
     if not isinstance(body, dict):
         raise status.bad_request(
             f"the object provided is unrecognized (must be of type {expected_kind}): couldn't get version/kind"
@@ -87,15 +89,15 @@ def check_identity(kind: Kind, key: Key, new: Object, stored: Stored) -> None:
 
 
 def prepare(
-    kind: Kind,
+    target: Target,
     new: Object,
     old: Object | None,
-    subresource: str | None,
     *,
     disabled: frozenset[str],
     namespace_labels: dict[str, str],
 ) -> None:
     """Bring `new` into the state in which it would be stored, and check it; 422 with all problems."""
+    kind, subresource = target.kind, target.subresource
     if old is not None:
         rules.merge_on_update(kind, new, old, subresource)
     defaults.fill(kind, new, now())

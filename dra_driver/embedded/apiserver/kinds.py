@@ -63,6 +63,11 @@ def _dra(resource: Resource, **particulars: Any) -> Kind:
     return Kind(resource, definitions[0], versions, flat_definition=definitions[1], **particulars)
 
 
+def _workload(resource: Resource, definition: str, **particulars: Any) -> Kind:
+    common: dict[str, Any] = {"has_status": True, "has_generation": True, "returns_deleted": False}
+    return Kind(resource, definition, categories=("all",), **common, **particulars)
+
+
 NAMESPACE = _core(resources.NAMESPACES, short_names=("ns",), has_status=True, returns_deleted=False)
 NODE = _core(resources.NODES, short_names=("no",), has_status=True, returns_deleted=False)
 POD = _core(
@@ -113,23 +118,8 @@ DEVICE_TAINT_RULE = Kind(
     has_status=True,
     has_generation=True,
 )
-DEPLOYMENT = Kind(
-    resources.DEPLOYMENTS,
-    "io.k8s.api.apps.v1.Deployment",
-    short_names=("deploy",),
-    categories=("all",),
-    has_status=True,
-    has_generation=True,
-    returns_deleted=False,
-)
-JOB = Kind(
-    resources.JOBS,
-    "io.k8s.api.batch.v1.Job",
-    categories=("all",),
-    has_status=True,
-    has_generation=True,
-    returns_deleted=False,
-)
+DEPLOYMENT = _workload(resources.DEPLOYMENTS, "io.k8s.api.apps.v1.Deployment", short_names=("deploy",))
+JOB = _workload(resources.JOBS, "io.k8s.api.batch.v1.Job")
 LEASE = Kind(resources.LEASES, "io.k8s.api.coordination.v1.Lease", returns_deleted=False)
 WEBHOOK = Kind(
     resources.VALIDATING_WEBHOOK_CONFIGURATIONS,

@@ -140,8 +140,8 @@ def _decode(node: dict[str, Any], path: Path) -> Iterator[Path]:
             yield from _decode(below, (*path, key))
 
 
-def write(managed: Managed) -> list[dict[str, Any]]:
-    """Sets of paths as metadata.managedFields, in the real server's order."""
+def note(obj: dict[str, Any], managed: Managed) -> None:
+    """Set metadata.managedFields, in the real server's order."""
     entries = []
     order = sorted(managed, key=lambda manager: (manager.operation, managed[manager][1], manager.name))
     for manager in order:
@@ -153,7 +153,19 @@ def write(managed: Managed) -> list[dict[str, Any]]:
         if manager.subresource:
             entry["subresource"] = manager.subresource
         entries.append(entry)
-    return entries
+    obj["metadata"].pop("managedFields", None)
+    if entries:
+        obj["metadata"]["managedFields"] = entries
+
+
+def is_same(new: dict[str, Any], old: dict[str, Any]) -> bool:
+    """Whether a write changes nothing; times of field managers alone are no change."""
+
+    def timeless(obj: dict[str, Any]) -> dict[str, Any]:
+        entries = [{**entry, "time": ""} for entry in obj["metadata"].get("managedFields") or ()]
+        return {**obj, "metadata": {**obj["metadata"], "managedFields": entries}}
+
+    return timeless(new) == timeless(old)
 
 
 def _encode(fields: Fields) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def json_patch(target: Any, operations: Any) -> Any:
     root = {"": copy.deepcopy(target)}
     for operation in operations:
         _operate(root, operation)
-    return root[""]
+    return _get(root, "")
 
 
 def _operate(root: dict[str, Any], operation: dict[str, Any]) -> None:
@@ -135,7 +135,8 @@ def strategic_merge(target: dict[str, Any], patch: dict[str, Any], node: Node | 
     for key, value in patch.items():
         if key.startswith(_FROM_PRIMITIVES):
             name = key.removeprefix(_FROM_PRIMITIVES)
-            result[name] = [item for item in result.get(name, []) if item not in _listed(value, key)]
+            gone = _listed(value, key)
+            result[name] = [item for item in _listed(result.get(name) or [], name) if item not in gone]
         elif key.startswith("$"):
             continue
         elif value is None:

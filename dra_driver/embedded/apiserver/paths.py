@@ -17,6 +17,10 @@ class Target:
     subresource: str | None = None
 
     @property
+    def api_version(self) -> str:
+        return self.kind.api_version(self.version)
+
+    @property
     def key(self) -> tuple[str, str]:
         return self.namespace or "", self.name or ""
 

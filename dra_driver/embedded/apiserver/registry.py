@@ -8,6 +8,7 @@ named a resourceVersion.
 
 import contextlib
 import copy
+import dataclasses
 import random
 import uuid
 from collections.abc import Callable
@@ -18,7 +19,8 @@ from dra_driver.embedded.apiserver.admission import Admission
 from dra_driver.embedded.apiserver.deletion import current, is_finished
 from dra_driver.embedded.apiserver.kinds import NAMESPACE, Kind
 from dra_driver.embedded.apiserver.options import WriteOptions
-from dra_driver.embedded.apiserver.storage import Key, StaleError, Storage, Stored
+from dra_driver.embedded.apiserver.paths import Target
+from dra_driver.embedded.apiserver.storage import StaleError, Storage, Stored
 from dra_driver.kube.resources import NAMESPACES
 
 _NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -33,7 +35,10 @@ Object = dict[str, Any]
 
 
 class Registry:
-    """Create, update, patch and apply; thread-safe. Refusals are StatusError."""
+    """Create, update, patch and apply; thread-safe. Refusals are StatusError.
+
+    The targets are those of the requests: a collection to create in, else an object or its status.
+    """
 
     def __init__(self, storage: Storage, admission: Admission, disabled_features: frozenset[str]) -> None:
         self._storage = storage
@@ -42,26 +47,27 @@ class Registry:
 
     # Creating
 
-    def create(self, kind: Kind, version: str, namespace: str, body: Any, options: WriteOptions) -> Stored:
+    def create(self, target: Target, body: Any, options: WriteOptions) -> Stored:
         """Create an object from what a client sent."""
-        obj = incoming.decode(kind, version, body, options)
+        obj = incoming.decode(target, body, options)
         metadata = obj.setdefault("metadata", {})
-        if kind.resource.namespaced:
+        if target.kind.resource.namespaced:
+            namespace, _ = target.key
             if metadata.setdefault("namespace", namespace) != namespace:
                 raise status.bad_request(
                     "the namespace of the provided object does not match the namespace sent on the request"
                 )
-            self._check_namespace(kind, namespace, metadata.get("name", ""))
+            self._check_namespace(target.kind, namespace, metadata.get("name", ""))
         else:
             metadata.pop("namespace", None)
         if metadata.get("resourceVersion"):
             raise status.internal("resourceVersion should not be set on objects to be created")
-        return self._create(kind, version, obj, options)
+        return self._create(target, obj, options)
 
     def _create(
-        self, kind: Kind, version: str, obj: Object, options: WriteOptions, *, operation: str = "Update"
+        self, target: Target, obj: Object, options: WriteOptions, *, operation: str = "Update"
     ) -> Stored:
-        metadata = obj["metadata"]
+        kind, metadata = target.kind, obj["metadata"]
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
             metadata.pop(name, None)
         # The selector of a watch must not see an object half made: all system fields are set before it is stored.
@@ -72,14 +78,14 @@ class Registry:
         prefix = "" if metadata.get("name") else metadata.get("generateName", "")[:_MAX_GENERATED_PREFIX]
         if prefix:
             metadata["name"] = _generated(prefix)
-        self._prepare(kind, obj, None, None)
-        manager = ownership.Manager(options.manager, operation, kind.api_version(version))
+        self._prepare(target, obj, None)
+        manager = _manager(target, operation, options)
         if operation == "Apply":
             owned = {manager: (frozenset(ownership.leaves(kind, obj)), incoming.now())}
         else:
             owned = ownership.after_update(kind, {}, obj, {}, manager, incoming.now())
-        self._set_managed(obj, owned)
-        self._admission.review("CREATE", kind, version, obj, None, options)
+        ownership.note(obj, owned)
+        self._admission.review("CREATE", kind, target.version, obj, None, options)
         for _ in range(_NAME_TRIES if prefix else 1):
             key = metadata.get("namespace", ""), metadata["name"]
             if self._storage.get(kind, key) is None:
@@ -106,33 +112,20 @@ class Registry:
 
     # Updating
 
-    def update(
-        self, kind: Kind, version: str, key: Key, body: Any, subresource: str | None, options: WriteOptions
-    ) -> Stored:
+    def update(self, target: Target, body: Any, options: WriteOptions) -> Stored:
         """Replace an object, or its status, by what a client sent."""
-        obj = incoming.decode(kind, version, body, options)
-
-        def replace(_: Stored) -> Object:
-            return copy.deepcopy(obj)
-
-        return self._change(kind, version, key, replace, subresource, options)
+        obj = incoming.decode(target, body, options)
+        return self._change(target, lambda _: copy.deepcopy(obj), options)
 
     def patch(
-        self,
-        kind: Kind,
-        version: str,
-        key: Key,
-        patch: Any,
-        content_type: str,
-        subresource: str | None,
-        options: WriteOptions,
+        self, target: Target, patch: Any, content_type: str, options: WriteOptions
     ) -> tuple[Stored, bool]:
         """Patch or apply; also tells whether the object was created, which only an apply does."""
         if content_type == APPLY:
-            return self._apply(kind, version, key, patch, subresource, options)
+            return self._apply(target, patch, options)
 
         def change(stored: Stored) -> Object:
-            old = stored.copy(version)
+            old = stored.copy(target.version)
             if content_type == JSON_PATCH:
                 try:
                     new = patches.json_patch(old, patch)
@@ -146,93 +139,77 @@ class Registry:
             elif content_type == MERGE_PATCH:
                 new = patches.merge(old, patch)
             else:
-                new = patches.strategic_merge(old, patch, {"$ref": kind.definition_in(version)})
-            return incoming.decode(kind, version, new, options)
+                definition = target.kind.definition_in(target.version)
+                new = patches.strategic_merge(old, patch, {"$ref": definition})
+            return incoming.decode(target, new, options)
 
-        return self._change(kind, version, key, change, subresource, options), False
+        return self._change(target, change, options), False
 
-    def _apply(
-        self, kind: Kind, version: str, key: Key, body: Any, subresource: str | None, options: WriteOptions
-    ) -> tuple[Stored, bool]:
-        config = incoming.decode(kind, version, body, options, canonical=False)
+    def _apply(self, target: Target, body: Any, options: WriteOptions) -> tuple[Stored, bool]:
+        kind, (namespace, name) = target.kind, target.key
+        config = incoming.decode(target, body, options, canonical=False)
         metadata = config.setdefault("metadata", {})
         if "managedFields" in metadata:
             raise status.bad_request("metadata.managedFields must be nil")
-        if metadata.setdefault("name", key[1]) != key[1]:
-            raise status.bad_request(incoming.other_name(metadata["name"], key[1]))
-        if key[0]:
-            metadata["namespace"] = key[0]
-        manager = ownership.Manager(options.manager, "Apply", kind.api_version(version), subresource or "")
+        if metadata.setdefault("name", name) != name:
+            raise status.bad_request(incoming.other_name(metadata["name"], name))
+        if namespace:
+            metadata["namespace"] = namespace
+        manager = _manager(target, "Apply", options)
+        as_stored = dataclasses.replace(target, version=kind.versions[0])
+
+        def create() -> Stored:
+            if target.subresource:
+                raise status.not_found(kind.resource, name)
+            if namespace:
+                self._check_namespace(kind, namespace, name)
+            new = incoming.decode(as_stored, config, options)
+            new["metadata"].pop("resourceVersion", None)
+            return self._create(target, new, options, operation="Apply")
 
         def change(stored: Stored) -> Object:
             managed = ownership.read(stored.obj["metadata"].get("managedFields"))
             merged, owned = applying.apply(kind, stored.copy(), config, managed, manager, force=options.force)
-            new = incoming.decode(kind, kind.versions[0], merged, options)
+            new = incoming.decode(as_stored, merged, options)
             times = {
                 who: managed[who][1] if who in managed and managed[who][0] == fields else incoming.now()
                 for who, fields in owned.items()
             }
-            self._set_managed(new, {who: (fields, times[who]) for who, fields in owned.items()})
+            ownership.note(new, {who: (fields, times[who]) for who, fields in owned.items()})
             return new
 
         while True:
-            missing = self._storage.get(kind, key) is None
+            missing = self._storage.get(kind, target.key) is None
             try:
-                if missing:
-                    return self._create_applied(kind, version, key, config, subresource, options), True
-                return self._change(kind, version, key, change, subresource, options, applies=True), False
+                return create() if missing else self._change(target, change, options, applies=True), missing
             except status.StatusError as error:
                 # Somebody else created or deleted the object meanwhile: look again.
                 if error.reason != ("AlreadyExists" if missing else "NotFound"):
                     raise
 
-    def _create_applied(
-        self,
-        kind: Kind,
-        version: str,
-        key: Key,
-        config: Object,
-        subresource: str | None,
-        options: WriteOptions,
-    ) -> Stored:
-        if subresource:
-            raise status.not_found(kind.resource, key[1])
-        if key[0]:
-            self._check_namespace(kind, *key)
-        new = incoming.decode(kind, kind.versions[0], config, options)
-        new["metadata"].pop("resourceVersion", None)
-        return self._create(kind, version, new, options, operation="Apply")
-
     def _change(
         self,
-        kind: Kind,
-        version: str,
-        key: Key,
+        target: Target,
         change: Callable[[Stored], Object],
-        subresource: str | None,
         options: WriteOptions,
         *,
         applies: bool = False,
     ) -> Stored:
+        kind = target.kind
         while True:
-            stored = current(self._storage, kind, key)
+            stored = current(self._storage, kind, target.key)
             new = change(stored)
-            incoming.check_identity(kind, key, new, stored)
+            incoming.check_identity(kind, target.key, new, stored)
             old = stored.obj
-            metadata = new["metadata"]
-            given = metadata.get("managedFields")
-            self._prepare(kind, new, old, subresource)
+            given = new["metadata"].get("managedFields")
+            self._prepare(target, new, old)
             if not applies:
                 managed = ownership.read(given or old["metadata"].get("managedFields"))
-                manager = ownership.Manager(
-                    options.manager, "Update", kind.api_version(version), subresource or ""
-                )
-                self._set_managed(
-                    new, ownership.after_update(kind, old, new, managed, manager, incoming.now())
-                )
-            if _same(new, old):
+                manager = _manager(target, "Update", options)
+                ownership.note(new, ownership.after_update(kind, old, new, managed, manager, incoming.now()))
+            if ownership.is_same(new, old):
                 return stored
-            self._admission.review("UPDATE", kind, version, new, old, options)
+            self._admission.review("UPDATE", kind, target.version, new, old, options)
             if options.dry_run:
                 return Stored(kind, new, stored.revision)
             try:
@@ -243,36 +220,16 @@ class Registry:
                 # From the new object: a version that was asked for will not be there any more, which is a 409.
                 continue
 
-    def _prepare(self, kind: Kind, new: Object, old: Object | None, subresource: str | None) -> None:
+    def _prepare(self, target: Target, new: Object, old: Object | None) -> None:
         namespace = new["metadata"].get("namespace")
         home = self._storage.get(NAMESPACE, ("", namespace)) if namespace else None
-        incoming.prepare(
-            kind,
-            new,
-            old,
-            subresource,
-            disabled=self._disabled,
-            namespace_labels=home.obj["metadata"].get("labels") or {} if home else {},
-        )
+        labels = home.obj["metadata"].get("labels") or {} if home else {}
+        incoming.prepare(target, new, old, disabled=self._disabled, namespace_labels=labels)
 
-    def _set_managed(self, obj: Object, managed: ownership.Managed) -> None:
-        entries = ownership.write(managed)
-        obj["metadata"].pop("managedFields", None)
-        if entries:
-            obj["metadata"]["managedFields"] = entries
+
+def _manager(target: Target, operation: str, options: WriteOptions) -> ownership.Manager:
+    return ownership.Manager(options.manager, operation, target.api_version, target.subresource or "")
 
 
 def _generated(prefix: str) -> str:
     return prefix + "".join(random.choices(_NAME_LETTERS, k=5))  # noqa: S311 - a name
-
-
-def _same(new: Object, old: Object) -> bool:
-    """Whether a write changes nothing; times of field managers alone are no change."""
-
-    def timeless(obj: Object) -> Object:
-        metadata = dict(obj["metadata"])
-        entries = metadata.pop("managedFields", [])
-        metadata["managedFields"] = [{**entry, "time": ""} for entry in entries]
-        return {**obj, "metadata": metadata}
-
-    return timeless(new) == timeless(old)

@@ -10,6 +10,7 @@ may be a pointer in Go, where it means something.
 import functools
 import json
 from dataclasses import dataclass, field
+from datetime import datetime
 from importlib import resources
 from typing import Any
 
@@ -116,7 +117,16 @@ def _value(value: Any, node: Node, path: str, into: Decoded) -> Any:
         raise _mismatch(value, path, _GO_TYPES[str(kind)])
     if kind == "integer" and not -_MAX_INTEGER <= value < _MAX_INTEGER:
         raise _mismatch(value, path, "int64")
+    if schema.get("format") == "date-time" and not _is_time(value):
+        raise _TypeMismatchError(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse it')
     return value
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _check_depth(value: Any, path: str, left: int) -> None:

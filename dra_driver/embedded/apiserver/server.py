@@ -16,6 +16,7 @@ from dra_driver.embedded.apiserver.deletion import Deletion
 from dra_driver.embedded.apiserver.faults import Faults
 from dra_driver.embedded.apiserver.kinds import NAMESPACE
 from dra_driver.embedded.apiserver.options import WriteOptions
+from dra_driver.embedded.apiserver.paths import Target
 from dra_driver.embedded.apiserver.registry import Registry
 from dra_driver.embedded.apiserver.storage import Storage
 from dra_driver.embedded.apiserver.store import Store
@@ -47,7 +48,7 @@ class ApiServer:
         deletion = Deletion(storage, admission)
         for name in _NAMESPACES:
             body = {"metadata": {"name": name}}
-            registry.create(NAMESPACE, "v1", "", body, WriteOptions(manager="kube-apiserver"))
+            registry.create(Target(NAMESPACE, "v1", None), body, WriteOptions(manager="kube-apiserver"))
         self.store = Store(storage, registry, deletion)
         self.faults = Faults(storage)
         self._stopping = threading.Event()

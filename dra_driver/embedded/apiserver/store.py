@@ -8,6 +8,7 @@ from typing import Any
 from dra_driver.embedded.apiserver.deletion import Deletion, current
 from dra_driver.embedded.apiserver.kinds import Kind, find
 from dra_driver.embedded.apiserver.options import DeleteOptions, WriteOptions
+from dra_driver.embedded.apiserver.paths import Target
 from dra_driver.embedded.apiserver.registry import MERGE_PATCH, Registry
 from dra_driver.embedded.apiserver.storage import Storage
 from dra_driver.kube.resources import Resource
@@ -38,9 +39,8 @@ class Store:
         return [stored.copy(resource.version) for stored in found]
 
     def create(self, resource: Resource, body: Object) -> Object:
-        place = (body.get("metadata") or {}).get("namespace") or ""
-        stored = self._registry.create(_kind(resource), resource.version, place, body, WriteOptions())
-        return stored.copy(resource.version)
+        target = Target(_kind(resource), resource.version, (body.get("metadata") or {}).get("namespace"))
+        return self._registry.create(target, body, WriteOptions()).copy(resource.version)
 
     def patch(
         self,
@@ -52,10 +52,8 @@ class Store:
         subresource: str | None = None,
     ) -> Object:
         """A merge patch."""
-        kind, key = _kind(resource), (namespace or "", name)
-        stored, _ = self._registry.patch(
-            kind, resource.version, key, body, MERGE_PATCH, subresource, WriteOptions()
-        )
+        target = Target(_kind(resource), resource.version, namespace, name, subresource)
+        stored, _ = self._registry.patch(target, body, MERGE_PATCH, WriteOptions())
         return stored.copy(resource.version)
 
     def delete(self, resource: Resource, name: str, *, namespace: str | None = None) -> None:

@@ -26,6 +26,7 @@ from dra_driver.embedded.apiserver.storage import encode
 
 log = structlog.get_logger(__name__)
 
+_MAX_BODY_BYTES = 3 << 20  # as the real server
 _LAST_ANSWER_SECONDS = 2.0  # that a client may take to read its answer when the server stops
 
 
@@ -148,6 +149,10 @@ class _Handler(BaseHTTPRequestHandler):
         if length is None or "Transfer-Encoding" in headers:
             self.close_connection = True  # nobody knows where the next request begins
             raise status.bad_request("a body must come in one piece, with its Content-Length")
+        if length > _MAX_BODY_BYTES:
+            self.close_connection = True
+            text = f"Request entity too large: limit is {_MAX_BODY_BYTES}"
+            raise status.StatusError(413, "RequestEntityTooLarge", text, {})
         return Request(
             self.command,
             url.path,

@@ -110,14 +110,11 @@ class PluginWatcher:
                 raise self._refuse(
                     stub, f"no handler registered for plugin type: {info.type} at socket {path}", path
                 )
-            try:
-                self._store.choose(info.name, endpoint, info.supported_versions)
-            except KubeletError as error:
-                raise self._refuse(stub, f"plugin validation failed with err: {error}", path) from error
-            try:
-                self._store.register(info.name, endpoint, info.supported_versions)
-            except KubeletError as error:
-                raise self._refuse(stub, f"plugin registration failed with err: {error}", path) from error
+            for what, step in (("validation", self._store.choose), ("registration", self._store.register)):
+                try:
+                    step(info.name, endpoint, info.supported_versions)
+                except KubeletError as error:
+                    raise self._refuse(stub, f"plugin {what} failed with err: {error}", path) from error
             try:
                 self._notify(stub, path, registered=True)
             except KubeletError:

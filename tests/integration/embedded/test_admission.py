@@ -136,7 +136,13 @@ def test_namespaces_and_objects_are_selected_by_label(client: Client, webhook: W
     )
     client.create(RESOURCE_CLAIMS, claim("b"))
     client.create(RESOURCE_CLAIMS, claim("c", labels={"checked": "yes"}))
-    assert [request["name"] for request in webhook.seen] == ["c"]
+    client.patch(RESOURCE_CLAIMS, "c", {"metadata": {"labels": None}}, namespace="team")
+    client.patch(RESOURCE_CLAIMS, "c", {"metadata": {"labels": {"other": "yes"}}}, namespace="team")
+    # Its label is why it is asked, also about its loss.
+    assert [(request["name"], request["operation"]) for request in webhook.seen] == [
+        ("c", "CREATE"),
+        ("c", "UPDATE"),
+    ]
 
 
 def test_match_conditions_decide_whether_a_webhook_is_asked(

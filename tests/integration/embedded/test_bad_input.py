@@ -49,8 +49,10 @@ BODIES: list[Any] = [
     {"$patch": "delete"},
     {"metadata": {"$deleteFromPrimitiveList/finalizers": 5}},
     {"metadata": {"$setElementOrder/finalizers": 5}},
+    {"spec": {"$deleteFromPrimitiveList/terminationGracePeriodSeconds": [1]}},
     [{"op": "replace", "path": "", "value": 5}],
     [{"op": "remove", "path": "/metadata"}],
+    [{"op": "remove", "path": ""}],
 ]
 PATCHES = [
     "application/merge-patch+json",
@@ -134,16 +136,26 @@ def test_what_is_too_large_or_too_deep_is_the_clients_fault(
     assert ask(server, method, path, body)[0] == 400
 
 
-@pytest.mark.parametrize("header", [("Content-Length", "many"), ("Transfer-Encoding", "chunked")])
-def test_a_body_whose_length_is_not_told_is_refused(server: ApiServer, header: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("header", "code", "text"),
+    [
+        (("Content-Length", "many"), 400, b"with its Content-Length"),
+        (("Transfer-Encoding", "chunked"), 400, b"with its Content-Length"),
+        (("Content-Length", str(10**12)), 413, b"Request entity too large: limit is 3145728"),
+    ],
+    ids=["no number", "chunks", "too large"],
+)
+def test_a_body_that_cannot_be_read_is_refused(
+    server: ApiServer, header: tuple[str, str], code: int, text: bytes
+) -> None:
     connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
     connection.putrequest("POST", "/api/v1/nodes")
     connection.putheader(*header)
     connection.endheaders()
     answer = connection.getresponse()
 
-    assert (answer.status, answer.getheader("Content-Type")) == (400, "application/json")
-    assert b"with its Content-Length" in answer.read()
+    assert (answer.status, answer.getheader("Content-Type")) == (code, "application/json")
+    assert text in answer.read()
     connection.close()
 
 

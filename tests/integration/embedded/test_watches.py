@@ -12,7 +12,7 @@ import pytest
 
 from dra_driver.embedded.apiserver import ApiServer
 from dra_driver.kube.client import Client
-from dra_driver.kube.errors import GoneError, InvalidError
+from dra_driver.kube.errors import GoneError
 from dra_driver.kube.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 
 Object = dict[str, Any]
@@ -104,11 +104,6 @@ def test_initial_events_end_with_a_marked_bookmark(server: ApiServer, slice_of: 
     assert summary([first]) == [("ADDED", "a")]
     assert mark["type"] == "BOOKMARK"
     assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-
-
-def test_initial_events_need_a_version_match(client: Client) -> None:
-    with pytest.raises(InvalidError, match="sendInitialEvents requires setting resourceVersionMatch"):
-        client.raw_get(f"{SLICES}?watch=1&sendInitialEvents=true")
 
 
 def test_a_version_that_is_too_old_gets_410_in_the_stream(

@@ -44,6 +44,11 @@ def test_quantities_become_canonical(given: Any, stored: str) -> None:
     assert found == {"memory": {"value": stored}}
 
 
+@pytest.mark.parametrize("time", ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456+01:00"])
+def test_times_are_taken_in_any_zone(time: str) -> None:
+    assert decode({"status": {"startTime": time}}).value == {"status": {"startTime": time}}
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [
@@ -63,6 +68,12 @@ def test_quantities_become_canonical(given: Any, stored: str) -> None:
         (
             {"spec": {"priority": True}},
             "cannot unmarshal bool into Go struct field spec.priority of type int64",
+        ),
+        ({"status": {"startTime": "today"}}, 'parsing time "today"'),
+        ({"status": {"startTime": "2026-13-01T00:00:00Z"}}, "parsing time"),
+        (
+            {"spec": {"priority": 2**63}},
+            "cannot unmarshal number into Go struct field spec.priority of type int64",
         ),
         ({"spec": {"overhead": {"cpu": "many"}}}, "quantities must match the regular expression"),
         ({"spec": {"overhead": {"cpu": {}}}}, "cannot unmarshal object into Go value"),
