@@ -5,31 +5,31 @@ from difflib import get_close_matches
 
 from dra_driver.devices.catalogue import ATTRIBUTES, CAPACITIES, Attribute, Capacity
 from dra_driver.devices.names import DRIVER_NAME
-from dra_driver.lint.devices import KnownDevice, Name
-from dra_driver.lint.expressions import Family
+from dra_driver.lint.devices import KnownDevice
 from dra_driver.quantity import Quantity
+from dra_driver.selectors.reads import Family, Read
 
 _SLICE = "memorySlice"
 _PART = 4  # letters that a part of a name needs to be taken for it
 OTHER: dict[Family, Family] = {"attributes": "capacity", "capacity": "attributes"}
 
 
-def entry(name: Name) -> Attribute | Capacity | None:
+def entry(read: Read) -> Attribute | Capacity | None:
     """The catalogue's entry of a value of our devices."""
-    family, domain, identifier = name
+    family, domain, identifier = read
     if family == "capacity" and identifier.startswith(_SLICE) and identifier.removeprefix(_SLICE).isdigit():
         identifier = f"{_SLICE}0"
     entries = ATTRIBUTES if family == "attributes" else CAPACITIES
     return next((e for e in entries if (e.domain, e.identifier) == (domain, identifier)), None)
 
 
-def names(devices: Iterable[KnownDevice]) -> set[Name]:
-    """All names that these devices carry, and those of the catalogue where one of them is ours."""
+def names(devices: Iterable[KnownDevice]) -> set[Read]:
+    """All values that these devices carry, and those of the catalogue where one of them is ours."""
     devices = tuple(devices)
-    known = {name for device in devices for name in device.values if name[1]}
+    known = {read for device in devices for read in device.values if read.domain}
     if any(device.driver == DRIVER_NAME for device in devices):
-        known |= {("attributes", e.domain, e.identifier) for e in ATTRIBUTES}
-        known |= {("capacity", e.domain, e.identifier) for e in CAPACITIES}
+        known |= {Read("attributes", e.domain, e.identifier) for e in ATTRIBUTES}
+        known |= {Read("capacity", e.domain, e.identifier) for e in CAPACITIES}
     return known
 
 
@@ -42,13 +42,12 @@ def near_domain(domain: str, known: Iterable[str], drivers: Iterable[str]) -> st
     return drivers[0] if len(drivers) == 1 else None
 
 
-def near_name(name: Name, known: Iterable[Name]) -> Name | None:
+def near_name(read: Read, known: Iterable[Read]) -> Read | None:
     """The value that was meant: the same name elsewhere, else one that is written alike."""
-    family, domain, identifier = name
-    by_text: dict[str, list[Name]] = {}
-    for candidate in sorted(known, key=lambda other: (other[0] != family, other[1] != domain, other)):
-        by_text.setdefault(_folded(candidate[2]), []).append(candidate)
-    wanted = _folded(identifier)
+    by_text: dict[str, list[Read]] = {}
+    for one in sorted(known, key=lambda one: (one.family != read.family, one.domain != read.domain, one)):
+        by_text.setdefault(_folded(one.name), []).append(one)
+    wanted = _folded(read.name)
     close = get_close_matches(wanted, list(by_text), 1, 0.7)
     # numa for numaNode, cudaCapability for cudaComputeCapability: a part of the name is a good guess as well.
     close = close or [text for text in by_text if len(wanted) >= _PART and (wanted in text or text in wanted)]
@@ -59,16 +58,16 @@ def _folded(identifier: str) -> str:
     return identifier.lower().replace("_", "").replace("-", "")
 
 
-def value_type(name: Name, devices: Iterable[KnownDevice]) -> str | None:
+def value_type(read: Read, devices: Iterable[KnownDevice]) -> str | None:
     """'quantity', 'version', 'string', 'int' or 'bool': what a value is; None where nobody knows."""
-    if name[0] == "capacity":
+    if read.family == "capacity":
         return "quantity"
-    known = entry(name)
+    known = entry(read)
     if isinstance(known, Attribute):
         return known.type
     for device in devices:
-        if name in device.values:
-            value = device.values[name]
+        if read in device.values:
+            value = device.values[read]
             kind = {bool: "bool", int: "int", str: "string"}.get(type(value))
             return kind or "version"
     return None

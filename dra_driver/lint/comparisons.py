@@ -1,7 +1,7 @@
-"""Comparisons in selectors, as people write them: a value of the device, an operator, a constant."""
+"""Comparisons in selectors, as people write them, and whether they hold for a device."""
 
+import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from dra_driver.cel import ast
@@ -9,11 +9,11 @@ from dra_driver.cel.errors import EvaluationError
 from dra_driver.cel.library import regex
 from dra_driver.cel.library.quantity import Quantity
 from dra_driver.cel.library.semver import Semver
-from dra_driver.lint.devices import KnownDevice, Name
-from dra_driver.lint.expressions import Expression, Read
-from dra_driver.selectors.comparisons import MIRRORED, OPPOSITE
+from dra_driver.lint.devices import KnownDevice
+from dra_driver.lint.expressions import Expression
+from dra_driver.selectors.comparisons import Comparison, Kind, Recognizer
+from dra_driver.selectors.reads import Read
 
-OPERATORS = {"_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">=", "_==_": "==", "_!=_": "!="}
 _SIGNS: dict[str, Callable[[int], bool]] = {
     "<": lambda sign: sign < 0,
     "<=": lambda sign: sign <= 0,
@@ -31,171 +31,102 @@ _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
 _WRAPPERS = {"lowerAscii": str.lower, "upperAscii": str.upper}
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """`value operator constant`; for texts the operator may also be contains, startsWith, endsWith, matches or in."""
-
-    read: Read
-    operator: str
-    constant: Any  # Quantity, Semver, str or a tuple of str
-    node: ast.Node
-    fold: Callable[[str], str] | None = None  # lowerAscii or upperAscii around the value
-
-    @property
-    def name(self) -> Name:
-        return self.read.family, self.read.domain, self.read.name
-
-    @property
-    def type(self) -> type:
-        """The type of the values that it is made for."""
-        return str if isinstance(self.constant, tuple) else type(self.constant)
-
-    def holds(self, device: KnownDevice) -> bool | None:
-        """Whether it holds for a device; None where the device's value is unknown or something else."""
-        if self.name in device.varying:
-            return None
-        value = device.values.get(self.name)
-        if isinstance(value, str):
-            return self._holds_for_text(value if self.fold is None else self.fold(value))
-        if type(value) is not type(self.constant):
-            return None
-        one: Any = value.nanos if isinstance(value, Quantity) else value
-        other: Any = self.constant.nanos if isinstance(self.constant, Quantity) else self.constant
-        return _SIGNS[self.operator]((one > other) - (one < other))
-
-    def _holds_for_text(self, value: str) -> bool | None:
-        if isinstance(self.constant, tuple):
-            return value in self.constant
-        if not isinstance(self.constant, str):
-            return None
-        test = _TEXT_TESTS.get(self.operator)
-        if test is not None:
-            return test(value, self.constant)
-        return _SIGNS[self.operator]((value > self.constant) - (value < self.constant))
-
-
 def comparisons(expression: Expression) -> Iterator[Comparison]:
-    """The comparisons that all have to hold: those that && connects at the top."""
+    """The comparisons with a quantity, a version or texts that all have to hold: those that && connects at the top."""
     if expression.tree is not None:
-        for node in conjuncts(expression.tree):
-            found = comparison(expression, node)
-            if found is not None:
+        known = _recognizer(expression)
+        for node in _conjuncts(expression.tree):
+            found = known.comparison(node) or _membership(expression, node)
+            if found is not None and constant(found) is not None and _is_pattern(found):
                 yield found
 
 
-def conjuncts(node: ast.Node) -> Iterator[ast.Node]:
+def constant(comparison: Comparison) -> Quantity | Semver | str | tuple[str, ...] | None:
+    """What the value is compared with; None where it is none of these, or malformed."""
+    if comparison.kind != "plain":
+        return _parsed(comparison.kind, comparison.wanted)
+    return comparison.wanted if isinstance(comparison.wanted, str | tuple) else None
+
+
+def constant_of(expression: Expression, node: ast.Node) -> Any:
+    """A text, number, bool, quantity or version that is known without a device; None where none is, or it is malformed."""
+    known = _recognizer(expression).constant(node)
+    if known is None:
+        return None
+    kind, wanted, _ = known
+    return wanted if kind == "plain" else _parsed(kind, wanted)
+
+
+def holds(comparison: Comparison, device: KnownDevice) -> bool | None:
+    """Whether it holds for a device; None where the device's value is unknown or something else."""
+    if comparison.read in device.varying:
+        return None
+    value, other = device.values.get(comparison.read), constant(comparison)
+    match value, other:
+        case str(), str() | tuple():
+            call = comparison.value
+            if isinstance(call, ast.Call) and call.function in _WRAPPERS:
+                value = _WRAPPERS[call.function](value)
+            if isinstance(other, tuple):
+                return value in other
+            test = _TEXT_TESTS.get(comparison.relation)
+            return _signed(comparison, value, other) if test is None else test(value, other)
+        case Quantity(), Quantity():
+            return _signed(comparison, value.nanos, other.nanos)
+        case Semver(), Semver():
+            return _signed(comparison, value, other)
+        case _:
+            return None
+
+
+def _signed(comparison: Comparison, value: Any, other: Any) -> bool:
+    return _SIGNS[comparison.relation]((value > other) - (value < other))
+
+
+def _conjuncts(node: ast.Node) -> Iterator[ast.Node]:
     """The parts of a chain of &&; looks through cel.bind."""
     match node:
         case ast.Call(function="_&&_", args=args):
             for arg in args:
-                yield from conjuncts(arg)
+                yield from _conjuncts(arg)
         case ast.Bind(body=body):
-            yield from conjuncts(body)
+            yield from _conjuncts(body)
         case _:
             yield node
 
 
-def comparison(expression: Expression, node: ast.Node) -> Comparison | None:
-    """The comparison that a node is."""
-    if not isinstance(node, ast.Call):
-        return None
-    if node.function == "!_":
-        inner = comparison(expression, node.args[0])
-        if inner is None or inner.operator not in OPPOSITE:
-            return None
-        return Comparison(inner.read, OPPOSITE[inner.operator], inner.constant, node, inner.fold)
-    return (
-        _ordered(expression, node)
-        or _method(expression, node)
-        or _text_test(expression, node)
-        or _membership(expression, node)
-    )
+def _recognizer(expression: Expression) -> Recognizer:
+    return Recognizer(functools.partial(_read_of, expression), expression.constant)
 
 
-def _ordered(expression: Expression, node: ast.Call) -> Comparison | None:
-    """`x.compareTo(c) >= 0`, `x == c`."""
-    operator = OPERATORS.get(node.function)
-    if operator is None or len(node.args) != 2:
-        return None
-    left, right = node.args
-    if isinstance(left, ast.Literal):
-        left, right, operator = right, left, MIRRORED[operator]
-    if isinstance(left, ast.Call) and left.function == "compareTo" and left.target is not None:
-        if not (isinstance(right, ast.Literal) and right.value == 0):
-            return None
-        return _between(expression, left.target, left.args[0], operator, node)
-    return _between(expression, left, right, operator, node)
+def _read_of(expression: Expression, node: ast.Node) -> Read | None:
+    if isinstance(node, ast.Call) and node.function in _WRAPPERS and node.target is not None:
+        node = node.target
+    return expression.read_of(node)
 
 
-def _method(expression: Expression, node: ast.Call) -> Comparison | None:
-    """`x.isGreaterThan(c)`."""
-    operator = {"isGreaterThan": ">", "isLessThan": "<"}.get(node.function)
-    if operator is None or node.target is None or len(node.args) != 1:
-        return None
-    return _between(expression, node.target, node.args[0], operator, node)
-
-
-def _between(
-    expression: Expression, left: ast.Node, right: ast.Node, operator: str, node: ast.Node
-) -> Comparison | None:
-    read, fold = _value(expression, left)
-    if read is None:
-        (read, fold), right, operator = _value(expression, right), left, MIRRORED[operator]
-    constant = constant_of(expression, right)
-    return None if read is None or constant is None else Comparison(read, operator, constant, node, fold)
-
-
-def _text_test(expression: Expression, node: ast.Call) -> Comparison | None:
-    """`x.contains("H100")`, also `x.lowerAscii()...`, and `x.matches("...")`."""
-    if node.target is None or len(node.args) != 1:
-        return None
-    read, fold = _value(expression, node.target)
-    text = expression.constant(node.args[0])
-    if read is None or text is None:
-        return None
-    if node.function in _TEXT_TESTS and not (node.function == "matches" and not _is_pattern(text)):
-        return Comparison(read, node.function, text, node, fold)
+def _membership(expression: Expression, node: ast.Node) -> Comparison | None:
+    """`x in ["a", "b"]`."""
+    match node:
+        case ast.Call(function="@in", args=[value, ast.ListLiteral(items=items) as listed]):
+            read = _read_of(expression, value)
+            texts = tuple(text for item in items if (text := expression.constant(item)) is not None)
+            if read is not None and texts and len(texts) == len(items):
+                return Comparison(read, "in", "plain", texts, node, value, listed)
     return None
 
 
-def _is_pattern(text: str) -> bool:
-    """Whether the text is a regular expression; the compiler has looked at literals only."""
+def _is_pattern(comparison: Comparison) -> bool:
+    """Whether a regular expression is one; the compiler has looked at literals only."""
     try:
-        regex.compiled(text)
+        return comparison.relation != "matches" or bool(regex.compiled(comparison.wanted))
     except EvaluationError:
         return False
-    return True
 
 
-def _membership(expression: Expression, node: ast.Call) -> Comparison | None:
-    """`x in ["a", "b"]`."""
-    if node.function != "@in" or len(node.args) != 2 or not isinstance(node.args[1], ast.ListLiteral):
-        return None
-    read, fold = _value(expression, node.args[0])
-    texts = [expression.constant(item) for item in node.args[1].items]
-    if read is None or not texts or any(text is None for text in texts):
-        return None
-    return Comparison(read, "in", tuple(text for text in texts if text is not None), node, fold)
-
-
-def _value(expression: Expression, node: ast.Node) -> tuple[Read | None, Callable[[str], str] | None]:
-    if isinstance(node, ast.Call) and node.function in _WRAPPERS and node.target is not None:
-        return expression.read_of(node.target), _WRAPPERS[node.function]
-    return expression.read_of(node), None
-
-
-def constant_of(expression: Expression, node: ast.Node) -> Any:
-    """A text, quantity or version that is known without a device; None where it is none of these, or malformed."""
-    text = expression.constant(node)
-    if text is not None:
-        return text
-    if not isinstance(node, ast.Call) or node.target is not None or not node.args:
-        return None
-    argument = expression.constant(node.args[0])
-    if argument is None or node.function not in {"quantity", "semver"}:
-        return None
-    lenient = any(isinstance(arg, ast.Literal) and arg.value is True for arg in node.args[1:])
+@functools.lru_cache(maxsize=1024)
+def _parsed(kind: Kind, text: str) -> Quantity | Semver | None:
     try:
-        return Quantity.parse(argument) if node.function == "quantity" else Semver.parse(argument, lenient)
+        return Quantity.parse(text) if kind == "quantity" else Semver.parse(text)
     except EvaluationError:
         return None

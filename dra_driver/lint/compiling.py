@@ -76,16 +76,12 @@ def check_evaluation(context: Context, settled: Collection[Place]) -> Iterator[F
 
 def _fails(context: Context, selection: Selection, device: KnownDevice, verdict: Verdict) -> Finding:
     message = f"the selector fails on every device: on {device.label}, {verdict.error}"
-    return context.finding(SELECTOR_FAILS, selection.manifest, selection.text.path, message)
+    return context.finding_in(SELECTOR_FAILS, selection, message)
 
 
 def _refused(context: Context, selection: Selection, issue: Issue) -> Finding:
-    place = selection.expression.offset(issue.line, issue.column)
-    spot = context.spot(selection.manifest, selection.text.path, place)
     message = " ".join(issue.message.split())
-    return context.finding(
-        SELECTOR_COMPILE, selection.manifest, selection.text.path, message, fix=_hint(issue), at=spot
-    )
+    return context.finding_in(SELECTOR_COMPILE, selection, message, at=issue, fix=_hint(issue))
 
 
 def _hint(issue: Issue) -> str | None:

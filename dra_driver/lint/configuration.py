@@ -80,11 +80,8 @@ def _check_driver(context: Context, manifest: Manifest, config: Config) -> Itera
 def _check_type(context: Context, claim: Claim, config: Config, settings: Settings) -> Iterator[Finding]:
     for name, wishes in claim.named(config.requests).items():
         members = [d for wish in wishes for d in context.candidates(wish.device_class) or ()]
-        types = {device.values.get(("attributes", DRIVER_NAME, "type")) for device in members}
+        types = {device.type for device in members}
         if types and settings.device_type not in types:
-            message = f"a {settings} cannot be applied to request {name}, whose devices are of type {_listed(types)}"
+            listed = " or ".join(sorted(map(str, types)))
+            message = f"a {settings} cannot be applied to request {name}, whose devices are of type {listed}"
             yield context.finding(CONFIG_DEVICE_TYPE, claim.manifest, f"{config.path}.requests", message)
-
-
-def _listed(types: set[object]) -> str:
-    return " or ".join(sorted(str(kind) for kind in types))

@@ -6,10 +6,11 @@ from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.lint import catalogue
 from dra_driver.lint.claims import Claim, Constraint, Wish
 from dra_driver.lint.context import Context
-from dra_driver.lint.devices import KnownDevice, Name
+from dra_driver.lint.devices import KnownDevice
 from dra_driver.lint.finding import Edit, Finding, Rule
 from dra_driver.lint.names import CAPACITY_AS_ATTRIBUTE, UNKNOWN_ATTRIBUTE
 from dra_driver.resource.limits import MAX_RESULTS
+from dra_driver.selectors.reads import Read
 
 CONSTRAINT_DOMAIN = Rule(
     "constraint-domain",
@@ -55,10 +56,7 @@ RULES = (
 )
 
 _STANDARD = "resource.kubernetes.io"
-_STANDARD_NAMES: tuple[Name, ...] = (
-    ("attributes", _STANDARD, "numaNode"),
-    ("attributes", _STANDARD, "pcieRoot"),
-)
+_STANDARD_READS = tuple(Read("attributes", _STANDARD, name) for name in ("numaNode", "pcieRoot"))
 _UNIQUE = {
     "gpu": frozenset({f"{DRIVER_NAME}/uuid", f"{_STANDARD}/pciBusID"}),
     "mig": frozenset({f"{DRIVER_NAME}/uuid"}),
@@ -97,14 +95,14 @@ def _check_constraint(context: Context, claim: Claim, constraint: Constraint) ->
         yield context.finding(CONSTRAINT_NO_EFFECT, claim.manifest, constraint.path, message, fix=fix)
         return
     domain, _, identifier = attribute.rpartition("/")
-    name: Name = ("attributes", domain, identifier)
-    lacking = [wish for wish in wishes if _lacks(context, wish, name)]
+    read = Read("attributes", domain, identifier)
+    lacking = [wish for wish in wishes if _lacks(context, wish, read)]
     if lacking:
-        yield _missing(context, claim, constraint, name, lacking, wishes)
+        yield _missing(context, claim, constraint, read, lacking, wishes)
     elif constraint.field == "matchAttribute" and _unique(context, wishes, attribute):
         message = f"{attribute} is different on every device, so no two match"
         yield context.finding(CONSTRAINT_IMPOSSIBLE, claim.manifest, path, message)
-    elif constraint.field == "matchAttribute" and _always_equal(context, wishes, name):
+    elif constraint.field == "matchAttribute" and _always_equal(context, wishes, read):
         message = f"{attribute} is the same on every device that the requests can get"
         fix = (
             "match what tells devices apart, such as gpu.nvidia.com/nvlinkClique, or leave the constraint out"
@@ -114,15 +112,15 @@ def _check_constraint(context: Context, claim: Claim, constraint: Constraint) ->
 
 def _no_domain(context: Context, claim: Claim, path: str, attribute: str) -> Finding:
     members = [d for wish in claim.wishes for d in context.candidates(wish.device_class) or ()]
-    known = {name for name in catalogue.names(members) if name[0] == "attributes"}
-    exact = sorted(name for name in known if name[2] == attribute)
-    near = exact[0] if exact else catalogue.near_name(("attributes", "", attribute), known)
+    known = {read for read in catalogue.names(members) if read.family == "attributes"}
+    exact = sorted(read for read in known if read.name == attribute)
+    near = exact[0] if exact else catalogue.near_name(Read("attributes", "", attribute), known)
     message = f"{attribute} must be a domain and a name separated by a slash"
     if near is None:
         return context.finding(
             CONSTRAINT_DOMAIN, claim.manifest, path, message, fix=f"write <driver>/{attribute}"
         )
-    meant = f"{near[1]}/{near[2]}"
+    meant = f"{near.domain}/{near.name}"
     edits: tuple[Edit | None, ...] = ()
     if len(exact) == 1:
         edits = (context.rewrite(claim.manifest, path, 0, len(attribute), meant),)
@@ -131,19 +129,18 @@ def _no_domain(context: Context, claim: Claim, path: str, attribute: str) -> Fin
     )
 
 
-def _lacks(context: Context, wish: Wish, name: Name) -> bool:
+def _lacks(context: Context, wish: Wish, read: Read) -> bool:
     """Whether no device that the request can get has the attribute, as far as anybody knows."""
     members = context.candidates(wish.device_class)
-    domain = name[1]
     if not members:
         # Devices that are not known hardly have an attribute of another driver's own domain.
-        return domain == DRIVER_NAME and _is_foreign(context, wish)
-    if any(name in device.values for device in members):
+        return read.domain == DRIVER_NAME and _is_foreign(context, wish)
+    if any(read in device.values for device in members):
         return False
-    found = catalogue.entry(name)
+    found = catalogue.entry(read)
     if found is None:
         return True
-    types = {device.values.get(("attributes", DRIVER_NAME, "type")) for device in members}
+    types = {device.type for device in members}
     return not types & set(found.devices)
 
 
@@ -161,12 +158,12 @@ def _missing(
     context: Context,
     claim: Claim,
     constraint: Constraint,
-    name: Name,
+    read: Read,
     lacking: Sequence[Wish],
     wishes: Sequence[Wish],
 ) -> Finding:
     path = f"{constraint.path}.{constraint.field}"
-    attribute = f"{name[1]}/{name[2]}"
+    attribute = f"{read.domain}/{read.name}"
     requests = ", ".join(dict.fromkeys(wish.name for wish in lacking))
     common = _common(context, wishes)
     rule, message, fix = (
@@ -174,18 +171,18 @@ def _missing(
         f"devices of request {requests} do not have the attribute {attribute}",
         None,
     )
-    if ("capacity", name[1], name[2]) in catalogue.names(_members(context, wishes)):
+    if Read("capacity", read.domain, read.name) in catalogue.names(_members(context, wishes)):
         rule, message = CAPACITY_AS_ATTRIBUTE, f"{attribute} is a capacity; constraints compare attributes"
-    elif len(lacking) == len(wishes) and catalogue.entry(name) is None:
+    elif len(lacking) == len(wishes) and catalogue.entry(read) is None:
         rule, message = UNKNOWN_ATTRIBUTE, f"no known device has the attribute {attribute}"
-    near = catalogue.near_name(name, common)
-    standard = sorted(other for other in common if other[1] == _STANDARD)
+    near = catalogue.near_name(read, common)
+    standard = sorted(other for other in common if other.domain == _STANDARD)
     if near is not None:
-        fix = f"all of them have {near[1]}/{near[2]}"
-    elif usual := catalogue.near_name(name, _STANDARD_NAMES):
-        fix = f"common to GPUs and NICs is {usual[1]}/{usual[2]}, where their drivers publish it"
+        fix = f"all of them have {near.domain}/{near.name}"
+    elif usual := catalogue.near_name(read, _STANDARD_READS):
+        fix = f"common to GPUs and NICs is {usual.domain}/{usual.name}, where their drivers publish it"
     elif standard:
-        fix = f"all of them have {', '.join(f'{other[1]}/{other[2]}' for other in standard)}"
+        fix = f"all of them have {', '.join(f'{other.domain}/{other.name}' for other in standard)}"
     return context.finding(rule, claim.manifest, path, message, fix=fix)
 
 
@@ -193,32 +190,32 @@ def _members(context: Context, wishes: Sequence[Wish]) -> list[KnownDevice]:
     return [device for wish in wishes for device in context.candidates(wish.device_class) or ()]
 
 
-def _common(context: Context, wishes: Sequence[Wish]) -> set[Name]:
+def _common(context: Context, wishes: Sequence[Wish]) -> set[Read]:
     """Attributes that devices of every request have, and that tell something when they are equal.
 
     Of a class that nobody knows, the standard attributes are assumed.
     """
-    common: set[Name] | None = None
+    common: set[Read] | None = None
     for wish in wishes:
         members = context.candidates(wish.device_class)
-        found = {name for device in members for name in device.values} if members else set(_STANDARD_NAMES)
-        found = {name for name in found if name[0] == "attributes" and name[2] not in {"uuid", "pciBusID"}}
+        found = {read for device in members for read in device.values} if members else set(_STANDARD_READS)
+        found = {one for one in found if one.family == "attributes" and one.name not in {"uuid", "pciBusID"}}
         common = found if common is None else common & found
     return common or set()
 
 
 def _unique(context: Context, wishes: Sequence[Wish], attribute: str) -> bool:
     members = _members(context, wishes)
-    types = {str(device.values.get(("attributes", DRIVER_NAME, "type"))) for device in members}
+    types = {str(device.type) for device in members}
     return bool(types) and all(attribute in _UNIQUE.get(kind, frozenset()) for kind in types)
 
 
-def _always_equal(context: Context, wishes: Sequence[Wish], name: Name) -> bool:
+def _always_equal(context: Context, wishes: Sequence[Wish], read: Read) -> bool:
     """Whether all known models agree; the few devices of given slices may do so by chance."""
     groups = [context.candidates(wish.device_class) for wish in wishes]
     if context.has_slices or not all(groups):
         return False
     members = _members(context, wishes)
-    if any(name in device.varying or name not in device.values for device in members):
+    if any(read in device.varying or read not in device.values for device in members):
         return False
-    return len({device.values[name] for device in members}) == 1
+    return len({device.values[read] for device in members}) == 1

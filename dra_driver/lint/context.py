@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from dra_driver.cel import ast
+from dra_driver.cel.errors import Issue
 from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.lint.claims import DeviceClass, Text, Wish, claim_of, class_of
 from dra_driver.lint.devices import Answer, KnownDevice, Verdict, models, published
@@ -139,6 +141,23 @@ class Context:
             manifest.position,
         )
 
+    def finding_in(
+        self,
+        rule: Rule,
+        selection: Selection,
+        message: str,
+        *,
+        at: ast.Node | Issue | None = None,
+        fix: str | None = None,
+        edits: Iterable[Edit | None] = (),
+        severity: Severity | None = None,
+    ) -> Finding:
+        """A finding on a selector, or on a part of its expression."""
+        manifest, path, spot = selection.manifest, selection.text.path, None
+        if at is not None:
+            spot = self.spot(manifest, path, selection.expression.offset(at.line, at.column))
+        return self.finding(rule, manifest, path, message, fix=fix, edits=edits, at=spot, severity=severity)
+
     def spot(self, manifest: Manifest, path: str, start: int) -> int:
         """The offset in the file of a character of the text at `path`; that of the whole text where unsure."""
         node = manifest.find(path)
@@ -193,7 +212,7 @@ class Context:
             if expression is None:
                 self.unchecked.append((manifest, text))
                 continue
-            if members is None and any(read.domain == DRIVER_NAME for read in expression.reads):
+            if members is None and any(one.read.domain == DRIVER_NAME for one in expression.readings):
                 members = devices = self.devices  # nobody knows the class, but it must be one of ours
             yield Selection(manifest, text, expression, wish, members or (), devices or (), earlier)
             earlier = (*earlier, expression)

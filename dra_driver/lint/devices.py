@@ -21,9 +21,10 @@ from dra_driver.devices.model import Device as BuiltDevice
 from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.inventory.model import Gpu, Inventory, MigDevice
 from dra_driver.inventory.profile import load_profile, profile_names
-from dra_driver.lint.expressions import Expression, Family
+from dra_driver.lint.expressions import Expression
 from dra_driver.lint.manifests import Manifest, as_list, as_map, as_text
 from dra_driver.selectors import Device, device_value
+from dra_driver.selectors.reads import FAMILIES, Family, Read
 
 _STEPS = 5_000  # of one evaluation: a selector that needs more on one device is not judged
 _STANDARD = "resource.kubernetes.io"
@@ -36,16 +37,7 @@ _VARYING = frozenset(
 )
 
 _ON_DEMAND = NodeConfig(MigMode.DYNAMIC)
-Name = tuple[Family, str, str]
-"""Family, domain and name of a value."""
-
-
-FAMILIES: tuple[Family, ...] = ("attributes", "capacity")
-_SHARED: Name = (
-    "attributes",
-    "",
-    "allowMultipleAllocations",
-)  # a field of its own; no attribute has no domain
+_SHARED = Read("attributes", "", "allowMultipleAllocations")  # a field of its own; no attribute has no domain
 
 
 class Answer(Enum):
@@ -66,7 +58,7 @@ class Verdict:
     """An answer; `missing` are values that were asked for in vain, `error` is the evaluator's text."""
 
     answer: Answer
-    missing: frozenset[Name] = frozenset()
+    missing: frozenset[Read] = frozenset()
     error: str = ""
     error_name: str | None = None
 
@@ -77,16 +69,21 @@ class KnownDevice:
 
     label: str  # "NVIDIA L4", or "gpu-0 of pool node-a/gpu"
     driver: str
-    values: Mapping[Name, Any]  # as CEL has them
-    varying: frozenset[Name] = frozenset()
+    values: Mapping[Read, Any]  # as CEL has them
+    varying: frozenset[Read] = frozenset()
     count: int = 1  # how many devices of a cluster it stands for
+
+    @property
+    def type(self) -> str | None:
+        """ "gpu", "mig", or what else devices of ours are; None of others."""
+        return self.values.get(Read("attributes", DRIVER_NAME, "type"))
 
     @property
     def is_shared(self) -> bool:
         """Whether several claims can have it at one time."""
         return bool(self.values.get(_SHARED, False))
 
-    def without(self, name: Name) -> "KnownDevice":
+    def without(self, name: Read) -> "KnownDevice":
         """The same device, had it not this value."""
         return replace(self, values={key: value for key, value in self.values.items() if key != name})
 
@@ -100,7 +97,7 @@ class KnownDevice:
         except LimitError:
             return Verdict(Answer.UNKNOWN)
         except EvaluationError as error:
-            absent = any(name[2] == error.name for name in log.missing)
+            absent = any(read.name == error.name for read in log.missing)
             answer = Answer.UNKNOWN if log.unknown else Answer.ABSENT if absent else Answer.ERROR
             return Verdict(answer, frozenset(log.missing), error.message, error.name)
         if value is True or value is False:
@@ -109,22 +106,22 @@ class KnownDevice:
 
     def _value(self, log: "_Log") -> Device:
         fields: dict[str, Any] = {"driver": self.driver}
-        for family in FAMILIES:
+        for family in FAMILIES.values():
             domains = _Domains(log, family)
             for (kind, domain, name), value in self.values.items():
                 if kind == family:
                     domains.setdefault(domain, _Values(log, family, domain))[name] = value
             fields[family] = domains
-        fields[_SHARED[2]] = self.values.get(_SHARED, False)
+        fields[_SHARED.name] = self.values.get(_SHARED, False)
         return Device(fields)
 
 
 class _Log:
     """What one evaluation asked for."""
 
-    def __init__(self, varying: frozenset[Name]) -> None:
+    def __init__(self, varying: frozenset[Read]) -> None:
         self.varying = varying
-        self.missing: set[Name] = set()
+        self.missing: set[Read] = set()
         self.unknown = False
 
 
@@ -154,15 +151,14 @@ class _Values(dict[str, Any]):
         self._domain = domain
 
     def __getitem__(self, key: str) -> Any:
-        name = (self._family, self._domain, key)
-        if name in self._log.varying and key in self:
+        if (self._family, self._domain, key) in self._log.varying and key in self:
             # An error stands for the unknown value: CEL's && and || treat both alike.
             self._log.unknown = True
             raise EvaluationError("not known of a model", name=key)
         return super().__getitem__(key)
 
     def __missing__(self, key: str) -> Any:
-        self._log.missing.add((self._family, self._domain, key))
+        self._log.missing.add(Read(self._family, self._domain, key))
         raise KeyError(key)
 
 
@@ -186,7 +182,7 @@ def models() -> tuple[KnownDevice, ...]:
     return tuple(sorted(found.values(), key=lambda model: ", MIG " in model.label))
 
 
-def _told(model: KnownDevice) -> Iterator[tuple[Name, Any]]:
+def _told(model: KnownDevice) -> Iterator[tuple[Read, Any]]:
     for name, value in model.values.items():
         yield name, None if name in model.varying else getattr(value, "nanos", getattr(value, "core", value))
 
@@ -209,12 +205,12 @@ def _in_mig_mode(gpu: Gpu, cut: tuple[MigDevice, ...]) -> Gpu:
 
 def _model(device: BuiltDevice) -> KnownDevice:
     values = _values(DRIVER_NAME, device.as_dict())
-    label = str(values["attributes", DRIVER_NAME, "productName"])
-    profile = values.get(("attributes", DRIVER_NAME, "profile"))
-    varying = frozenset(name for name in values if name[0] == "attributes" and name[1:] in _VARYING)
+    label = str(values[Read("attributes", DRIVER_NAME, "productName")])
+    profile = values.get(Read("attributes", DRIVER_NAME, "profile"))
+    varying = frozenset(read for read in values if read.family == "attributes" and read[1:] in _VARYING)
     if profile:
         label += f", MIG {profile}"
-        if ("attributes", DRIVER_NAME, "uuid") not in values:
+        if Read("attributes", DRIVER_NAME, "uuid") not in values:
             label += " made on demand"
     return KnownDevice(label, DRIVER_NAME, values, varying)
 
@@ -242,13 +238,13 @@ def known_device(
         return None
 
 
-def _values(driver: str, body: Mapping[str, Any], *, lists: bool = False) -> Mapping[Name, Any]:
+def _values(driver: str, body: Mapping[str, Any], *, lists: bool = False) -> Mapping[Read, Any]:
     fields = device_value(driver, body, lists=lists)
-    values: dict[Name, Any] = {}
-    for family in FAMILIES:
+    values: dict[Read, Any] = {}
+    for family in FAMILIES.values():
         for domain, names in fields[family].items():
-            values.update({(family, domain, name): value for name, value in names.items()})
-    if fields[_SHARED[2]]:
+            values.update({Read(family, domain, name): value for name, value in names.items()})
+    if fields[_SHARED.name]:
         values[_SHARED] = True
     return values
 

@@ -7,7 +7,6 @@ easier to explain from the names in it than from the compiler's words.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
 
 from dra_driver.cel import CompileError, ast
 from dra_driver.cel.errors import Issue
@@ -15,25 +14,17 @@ from dra_driver.cel.parser import parse
 from dra_driver.cel.validators import children
 from dra_driver.resource.limits import MAX_EXPRESSION_BYTES
 from dra_driver.selectors import Selector, selector
-
-Family = Literal["attributes", "capacity"]
-_FAMILIES: Mapping[str, Family] = {"attributes": "attributes", "capacity": "capacity"}
+from dra_driver.selectors.reads import FAMILIES, Family, Read
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A value that the expression asks the device for."""
+class Reading:
+    """A place where the expression asks the device for a value."""
 
-    family: Family
-    domain: str
-    name: str
+    read: Read
     node: ast.Node = field(repr=False, compare=False)
     family_node: ast.Node = field(repr=False, compare=False)  # `device.attributes`
     guarded: bool = False  # has(), `in` or `.?`: its absence is no error
-
-    @property
-    def text(self) -> str:
-        return reference(self.family, self.domain, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +35,7 @@ class Expression:
     tree: ast.Node | None  # None: a syntax error
     issues: tuple[Issue, ...]
     selector: Selector | None  # None: the compiler refuses it
-    reads: tuple[Read, ...]
+    readings: tuple[Reading, ...]
     constants: Mapping[int, str] = field(repr=False)  # by id() of a node that is a constant text
     values: Mapping[int, Read] = field(repr=False)  # by id() of a node that reads a value
 
@@ -67,11 +58,6 @@ class Expression:
         return max(0, min(at, len(self.text)))
 
 
-def reference(family: Family, domain: str, name: str) -> str:
-    """How an expression reads a value."""
-    return f'device.{family}["{domain}"].{name}'
-
-
 @lru_cache(maxsize=1024)
 def analyse(text: str, *, lists: bool = False) -> Expression:
     """What the expression is made of; never an error. `lists`: whether attributes may be lists of values."""
@@ -87,7 +73,7 @@ def analyse(text: str, *, lists: bool = False) -> Expression:
     names = _Names()
     if tree is not None:
         names.visit(tree, {})
-    return Expression(text, tree, issues, compiled, tuple(names.reads), names.constants, names.values)
+    return Expression(text, tree, issues, compiled, tuple(names.readings), names.constants, names.values)
 
 
 def _syntax(text: str) -> ast.Node | None:
@@ -137,7 +123,7 @@ class _Names:
     """Finds out what each node of a tree stands for; bounded by the parser's limit of nesting."""
 
     def __init__(self) -> None:
-        self.reads: list[Read] = []
+        self.readings: list[Reading] = []
         self.constants: dict[int, str] = {}
         self.values: dict[int, Read] = {}
 
@@ -194,13 +180,13 @@ class _Names:
 
     def _part(self, container: _Meaning, name: str, node: ast.Node, guarded: bool) -> _Meaning:
         match container:
-            case _Device() if name in _FAMILIES:
-                return _Domains(_FAMILIES[name], node)
+            case _Device() if name in FAMILIES:
+                return _Domains(FAMILIES[name], node)
             case _Domains(family, family_node):
                 return _Domain(family, name, family_node)
             case _Domain(family, domain, family_node):
-                read = Read(family, domain, name, node, family_node, guarded)
-                self.reads.append(read)
+                read = Read(family, domain, name)
+                self.readings.append(Reading(read, node, family_node, guarded))
                 # has() gives a bool, not the value.
                 return None if isinstance(node, ast.Select) and node.test else read
             case _:

@@ -11,9 +11,10 @@ from dra_driver.cel import ast
 from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.lint import catalogue
 from dra_driver.lint.context import Context, Selection
-from dra_driver.lint.devices import FAILURES, Answer, KnownDevice, Name, stranger
-from dra_driver.lint.expressions import Expression, Read, reference
+from dra_driver.lint.devices import FAILURES, Answer, KnownDevice, stranger
+from dra_driver.lint.expressions import Expression, Reading
 from dra_driver.lint.finding import Finding, Rule, Severity
+from dra_driver.selectors.reads import Read
 
 UNGUARDED_ATTRIBUTE = Rule(
     "unguarded-attribute",
@@ -37,66 +38,57 @@ def check(context: Context) -> Iterator[Finding]:
     for selection in context.selections:
         if selection.wish is None and selection.expression.selector is not None:
             yield from _check_driver(context, selection)
-        for read in _plain_reads(selection.expression):
-            yield from _check_read(context, selection, read)
+        for reading in _plain_readings(selection.expression):
+            yield from _check_reading(context, selection, reading)
 
 
-def _plain_reads(expression: Expression) -> Iterable[Read]:
-    """The values that are read without a guard of their own, each once."""
-    first: dict[Name, Read] = {}
-    for read in expression.reads:
-        if not read.guarded:
-            first.setdefault((read.family, read.domain, read.name), read)
+def _plain_readings(expression: Expression) -> Iterable[Reading]:
+    """Where values are read without a guard of their own, each value once."""
+    first: dict[Read, Reading] = {}
+    for reading in expression.readings:
+        if not reading.guarded:
+            first.setdefault(reading.read, reading)
     return first.values() if expression.selector is not None else ()
 
 
-def _check_read(context: Context, selection: Selection, read: Read) -> Iterator[Finding]:
-    name: Name = (read.family, read.domain, read.name)
-    devices = selection.devices
-    known = catalogue.entry(name)
-    if name not in catalogue.names(selection.of_class) or not any(name in d.values for d in devices):
+def _check_reading(context: Context, selection: Selection, reading: Reading) -> Iterator[Finding]:
+    read, devices = reading.read, selection.devices
+    known = catalogue.entry(read)
+    if read not in catalogue.names(selection.of_class) or not any(read in d.values for d in devices):
         return  # names no device has are another rule's
-    lacking = [device for device in devices if name not in device.values]
-    failing = [device for device in lacking if _fails(context, selection.expression, device, name)]
+    lacking = [device for device in devices if read not in device.values]
+    failing = [device for device in lacking if _fails(context, selection.expression, device, read)]
     if failing:
         count = sum({device.label: device.count for device in failing}.values())
         others = f" and {count - 1} others" if count > 2 else " and another" if count == 2 else ""
-        message = f"not every device has {read.text}: {failing[0].label}{others} would make the selector fail"
-        yield _finding(context, selection, read, message, None)
+        message = f"not every device has {read}: {failing[0].label}{others} would make the selector fail"
+        yield _finding(context, selection, reading, message, None)
         return
     if lacking or context.has_slices or known is None or known.when is None:
         return
-    without = [device.without(name) for device in devices]
+    without = [device.without(read) for device in devices]
     for expression in selection.earlier:
         without = [device for device in without if context.is_possible(expression, device)]
-    if any(_fails(context, selection.expression, device, name) for device in without):
-        message = f"a device has {read.text} only where {known.when}; without it, the selector fails"
-        yield _finding(context, selection, read, message, "info")
+    if any(_fails(context, selection.expression, device, read) for device in without):
+        message = f"a device has {read} only where {known.when}; without it, the selector fails"
+        yield _finding(context, selection, reading, message, "info")
 
 
-def _fails(context: Context, expression: Expression, device: KnownDevice, name: Name) -> bool:
+def _fails(context: Context, expression: Expression, device: KnownDevice, read: Read) -> bool:
     verdict = context.judge(expression, device)
     if verdict.answer is Answer.ABSENT:
-        return name in verdict.missing and verdict.error_name == name[2]
+        return read in verdict.missing and verdict.error_name == read.name
     # What is unknown of a model hides the error; a test for the value anywhere is then taken for its guard.
-    tested = any(read.guarded and (read.family, read.domain, read.name) == name for read in expression.reads)
-    return verdict.answer is Answer.UNKNOWN and name in verdict.missing and not tested
+    tested = any(one.guarded and one.read == read for one in expression.readings)
+    return verdict.answer is Answer.UNKNOWN and read in verdict.missing and not tested
 
 
 def _finding(
-    context: Context, selection: Selection, read: Read, message: str, severity: Severity | None
+    context: Context, selection: Selection, reading: Reading, message: str, severity: Severity | None
 ) -> Finding:
-    fix = f"write {guarded_form(selection.expression, read)}"
-    place = selection.expression.offset(read.node.line, read.node.column)
-    spot = context.spot(selection.manifest, selection.text.path, place)
-    return context.finding(
-        UNGUARDED_ATTRIBUTE,
-        selection.manifest,
-        selection.text.path,
-        message,
-        fix=fix,
-        at=spot,
-        severity=severity,
+    fix = f"write {guarded_form(selection.expression, reading.read)}"
+    return context.finding_in(
+        UNGUARDED_ATTRIBUTE, selection, message, at=reading.node, fix=fix, severity=severity
     )
 
 
@@ -106,7 +98,7 @@ def guarded_form(expression: Expression, read: Read) -> str:
     tree = expression.tree
     loose = isinstance(tree, ast.Call) and tree.function in {"_||_", "_?_:_"}
     quote = "'" if "'" in text else '"'
-    subject = reference(read.family, read.domain, read.name).replace('"', quote)
+    subject = str(read).replace('"', quote)
     return f"has({subject}) && {f'({text})' if loose else text}"
 
 
@@ -114,10 +106,10 @@ def _check_driver(context: Context, selection: Selection) -> Iterator[Finding]:
     if not _is_first_failure(context, selection):
         return
     message = "the selector fails on devices of other drivers, and is evaluated on all of them"
-    drivers = sorted({read.domain for read in selection.expression.reads} & _drivers(context))
+    drivers = sorted({one.read.domain for one in selection.expression.readings} & _drivers(context))
     driver = drivers[0] if drivers else DRIVER_NAME
     fix = f"put device.driver == '{driver}' && in front"
-    yield context.finding(CLASS_WITHOUT_DRIVER, selection.manifest, selection.text.path, message, fix=fix)
+    yield context.finding_in(CLASS_WITHOUT_DRIVER, selection, message, fix=fix)
 
 
 def _drivers(context: Context) -> set[str]:

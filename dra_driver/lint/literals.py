@@ -76,10 +76,7 @@ def _finding(
     kind = "quantity" if rule is BAD_QUANTITY else "semantic version"
     message = f'"{text}" is no {kind}' + (f": {why}" if why else "")
     fix = None if repaired is None else f'write "{repaired}"'
-    spot = context.spot(selection.manifest, selection.text.path, start)
-    return context.finding(
-        rule, selection.manifest, selection.text.path, message, fix=fix, edits=edits, at=spot
-    )
+    return context.finding_in(rule, selection, message, at=argument, fix=fix, edits=edits)
 
 
 def _is_quantity(text: str) -> bool:

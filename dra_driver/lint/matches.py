@@ -10,13 +10,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from dra_driver.cel.library.quantity import Quantity
-from dra_driver.cel.library.semver import Semver
 from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.lint import catalogue
-from dra_driver.lint.comparisons import Comparison, comparisons
+from dra_driver.lint.comparisons import comparisons, constant, holds
 from dra_driver.lint.context import Context, Selection
-from dra_driver.lint.devices import FAILURES, Answer, KnownDevice, Name, stranger
+from dra_driver.lint.devices import FAILURES, Answer, KnownDevice, stranger
 from dra_driver.lint.finding import Finding, Rule, Severity
+from dra_driver.selectors.comparisons import Comparison
+from dra_driver.selectors.reads import Read
 
 NEVER_MATCHES = Rule(
     "never-matches",
@@ -41,7 +42,7 @@ JUST_MISSED = Rule(
 RULES = (NEVER_MATCHES, ALWAYS_MATCHES, JUST_MISSED)
 
 _NEAR = 0.07  # an L4 with "24 GB" has 6.3 % less than 24Gi
-_MEMORY: Name = ("capacity", DRIVER_NAME, "memory")
+_MEMORY = Read("capacity", DRIVER_NAME, "memory")
 _FEW = 3
 _MISSES = frozenset({Answer.NO, Answer.ABSENT})
 
@@ -87,7 +88,7 @@ def _is_about(context: Context, group: list[Selection]) -> bool:
     """Whether the selectors are for devices that are known here: a class may be another driver's."""
     if group[0].wish is not None:
         return True
-    domains = {read.domain for selection in group for read in selection.expression.reads}
+    domains = {one.read.domain for selection in group for one in selection.expression.readings}
     texts = {text for selection in group for text in selection.expression.constants.values()}
     return not texts or bool({device.driver for device in context.devices} & (domains | texts))
 
@@ -111,9 +112,7 @@ def _never(
     found = [c for s in ([at] if alone else group) for c in comparisons(s.expression)]
     hint, near = _nearest(found, devices)
     severity: Severity | None = None if near or context.has_slices else "info"
-    return context.finding(
-        NEVER_MATCHES, at.manifest, at.text.path, f"{message}; {hint}" if hint else message, severity=severity
-    )
+    return context.finding_in(NEVER_MATCHES, at, f"{message}; {hint}" if hint else message, severity=severity)
 
 
 def _count(devices: Iterable[KnownDevice]) -> int:
@@ -122,33 +121,34 @@ def _count(devices: Iterable[KnownDevice]) -> int:
 
 def _nearest(found: list[Comparison], devices: Sequence[KnownDevice]) -> tuple[str, bool]:
     """What comes nearest, and whether that is a sign of a mistake rather than of an unknown GPU."""
-    found = sorted(found, key=lambda comparison: not isinstance(comparison.constant, Quantity | Semver))
+    found = sorted(found, key=lambda comparison: comparison.kind == "plain")
     for comparison in found:
-        if not any(comparison.holds(device) is not False for device in devices):
+        if not any(holds(comparison, device) is not False for device in devices):
             return _alternative(comparison, devices)
     for comparison in found:
         others = [c for c in found if c is not comparison]
-        meeting = [d for d in devices if all(c.holds(d) is not False for c in others)]
+        meeting = [d for d in devices if all(holds(c, d) is not False for c in others)]
         if meeting:
             return _alternative(comparison, meeting)
     return "", True
 
 
 def _alternative(comparison: Comparison, devices: Sequence[KnownDevice]) -> tuple[str, bool]:
+    wanted = constant(comparison)
+    texts_wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     values: dict[Any, KnownDevice] = {
         value: device
         for device in devices
-        if type(value := device.values.get(comparison.name)) is comparison.type
+        if type(value := device.values.get(comparison.read)) is type(texts_wanted[0])
     }
-    if not values and any(comparison.name in device.values for device in devices):
+    if not values and any(comparison.read in device.values for device in devices):
         return "", True  # compared with another type than theirs, which has a finding of its own
     if not values:
-        return f"none of them has {comparison.read.text}", True
-    if comparison.type is not str:
+        return f"none of them has {comparison.read}", True
+    if comparison.kind != "plain":
         return _extreme(comparison, values), True
     texts = sorted(values)
-    wanted = comparison.constant if isinstance(comparison.constant, tuple) else (comparison.constant,)
-    for text in (_plainest(str(text)) for text in wanted):
+    for text in (_plainest(str(text)) for text in texts_wanted):
         folded = {value.lower(): value for value in reversed(texts)}
         inside = [value for value in texts if text.lower() in value.lower()]
         close = inside or [folded[t] for t in get_close_matches(text.lower(), list(folded), 1, 0.7)]
@@ -166,7 +166,7 @@ def _plainest(pattern: str) -> str:
 
 def _extreme(comparison: Comparison, values: Mapping[Any, KnownDevice]) -> str:
     """The largest or smallest value there is."""
-    smallest = comparison.operator in {"<", "<="}
+    smallest = comparison.relation in {"<", "<="}
     ordered = sorted(values, key=lambda value: getattr(value, "nanos", value))
     best = ordered[0 if smallest else -1]
     shown = (
@@ -180,19 +180,19 @@ def _check_just_missed(
     context: Context, selection: Selection, group: list[Selection], devices: Sequence[KnownDevice]
 ) -> Iterator[Finding]:
     for comparison in comparisons(selection.expression):
-        if comparison.name != _MEMORY or not isinstance(comparison.constant, Quantity):
+        limit = constant(comparison)
+        if comparison.read != _MEMORY or not isinstance(limit, Quantity):
             continue
-        if comparison.operator not in {">", ">="}:
+        if comparison.relation not in {">", ">="}:
             continue
         others = [c for s in group for c in comparisons(s.expression) if c.node is not comparison.node]
-        limit = comparison.constant.nanos
         missed = {
             device.label: device.values[_MEMORY].nanos
             for device in devices
             if _MEMORY in device.values
-            and comparison.holds(device) is False
-            and limit * (1 - _NEAR) <= device.values[_MEMORY].nanos
-            and all(other.holds(device) is not False for other in others)
+            and holds(comparison, device) is False
+            and limit.nanos * (1 - _NEAR) <= device.values[_MEMORY].nanos
+            and all(holds(other, device) is not False for other in others)
         }
         if missed:
             yield _missed(context, selection, comparison, missed)
@@ -206,17 +206,13 @@ def _missed(
     message = f"the limit just leaves out {', '.join(shown[:_FEW])}{more}"
     room = min(missed.values()) // 10**9 // 2**30
     fix = f'if they are meant, write quantity("{room}Gi")'
-    place = selection.expression.offset(comparison.node.line, comparison.node.column)
-    spot = context.spot(selection.manifest, selection.text.path, place)
-    return context.finding(JUST_MISSED, selection.manifest, selection.text.path, message, fix=fix, at=spot)
+    return context.finding_in(JUST_MISSED, selection, message, at=comparison.node, fix=fix)
 
 
 def _check_always(context: Context, selection: Selection, answers: Sequence[Answer]) -> Iterator[Finding]:
-    if stranger().judge(selection.expression).answer is Answer.YES and not selection.expression.reads:
+    if stranger().judge(selection.expression).answer is Answer.YES and not selection.expression.readings:
         message = "the selector is true for every device"
-        yield context.finding(
-            ALWAYS_MATCHES, selection.manifest, selection.text.path, message, severity="warning"
-        )
+        yield context.finding_in(ALWAYS_MATCHES, selection, message, severity="warning")
     elif selection.wish is not None and answers and all(answer is Answer.YES for answer in answers):
         what = (
             f"all {_count(selection.of_class)} devices of the slices"
@@ -224,4 +220,4 @@ def _check_always(context: Context, selection: Selection, answers: Sequence[Answ
             else "every known model"
         )
         message = f"{what} of class {selection.wish.device_class} meet{'' if context.has_slices else 's'} the selector"
-        yield context.finding(ALWAYS_MATCHES, selection.manifest, selection.text.path, message)
+        yield context.finding_in(ALWAYS_MATCHES, selection, message)

@@ -10,9 +10,9 @@ from dra_driver.cel import ast
 from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.lint import catalogue
 from dra_driver.lint.context import Context, Selection
-from dra_driver.lint.devices import Name
-from dra_driver.lint.expressions import Read, reference
+from dra_driver.lint.expressions import Reading
 from dra_driver.lint.finding import Edit, Finding, Rule, Severity
+from dra_driver.selectors.reads import Read
 
 UNKNOWN_DOMAIN = Rule(
     "unknown-domain",
@@ -70,14 +70,14 @@ _WORD = {"attributes": "attribute", "capacity": "capacity"}
 
 def check(context: Context) -> Iterator[Finding]:
     for selection in context.selections:
-        for read in _once(selection.expression.reads):
-            yield from _check_read(context, selection, read)
+        for reading in _once(selection.expression.readings):
+            yield from _check_reading(context, selection, reading)
     for claim in context.claims:
         for wish in claim.wishes:
             members = context.candidates(wish.device_class)
             for text in wish.capacities if members else ():
                 # Compared raw with what is published, and our capacities have no domain.
-                plain = {name[2] for name in catalogue.names(members or ()) if name[0] == "capacity"}
+                plain = {read.name for read in catalogue.names(members or ()) if read.family == "capacity"}
                 if text.text in plain:
                     continue
                 bare = text.text.rpartition("/")[2]
@@ -87,16 +87,16 @@ def check(context: Context) -> Iterator[Finding]:
                 yield context.finding(UNKNOWN_CAPACITY, claim.manifest, text.path, message, fix=fix)
 
 
-def _once(reads: Iterable[Read]) -> Iterator[Read]:
-    """Each name where it is read first."""
-    first: dict[Name, Read] = {}
-    for read in reads:
-        first.setdefault(_name(read), read)
+def _once(readings: Iterable[Reading]) -> Iterator[Reading]:
+    """Each value where it is read first."""
+    first: dict[Read, Reading] = {}
+    for reading in readings:
+        first.setdefault(reading.read, reading)
     return iter(first.values())
 
 
-def _check_read(context: Context, selection: Selection, read: Read) -> Iterator[Finding]:
-    devices = selection.of_class
+def _check_reading(context: Context, selection: Selection, reading: Reading) -> Iterator[Finding]:
+    read, devices = reading.read, selection.of_class
     known = catalogue.names(devices)
     if not devices:
         # Nothing is known of the class. A domain that looks like ours is still worth a word.
@@ -104,87 +104,96 @@ def _check_read(context: Context, selection: Selection, read: Read) -> Iterator[
         if ours is None or selection.wish is None or context.candidates(selection.wish.device_class) == ():
             return
         known = catalogue.names(context.devices)
-    domains = {name[1] for name in known}
-    domain = read.domain
+    domains = {one.domain for one in known}
     severity: Severity = "warning" if _guarded(selection, read) else "error"
-    if domain not in domains:
+    meant = read
+    if read.domain not in domains:
         drivers = {device.driver for device in devices or context.devices}
-        near = catalogue.near_domain(domain, domains, drivers)
-        yield _unknown_domain(context, selection, read, near, severity)
-        if near is None or any(domain == name[2] for name in known):
+        near = catalogue.near_domain(read.domain, domains, drivers)
+        yield _unknown_domain(context, selection, reading, near, severity)
+        if near is None or any(read.domain == one.name for one in known):
             return
-        domain = near
-    name: Name = (read.family, domain, read.name)
-    if name in known or catalogue.entry(name) is not None:
-        if domain == read.domain:
-            yield from _check_class(context, selection, read, severity)
+        meant = read._replace(domain=near)
+    if meant in known or catalogue.entry(meant) is not None:
+        if meant == read:
+            yield from _check_class(context, selection, reading, severity)
         return
-    other: Name = (catalogue.OTHER[read.family], domain, read.name)
+    other = meant._replace(family=catalogue.OTHER[read.family])
     if other in known or catalogue.entry(other) is not None:
-        yield _misplaced(context, selection, read, other, severity)
+        yield _misplaced(context, selection, reading, other, severity)
         return
-    yield _unknown_name(context, selection, read, catalogue.near_name(name, known), severity)
+    yield _unknown_name(context, selection, reading, catalogue.near_name(meant, known), severity)
 
 
 def _unknown_domain(
-    context: Context, selection: Selection, read: Read, near: str | None, severity: Severity
+    context: Context, selection: Selection, reading: Reading, near: str | None, severity: Severity
 ) -> Finding:
-    message = f'no known device has the domain "{read.domain}"'
-    name = catalogue.near_name((read.family, near or "", read.domain), catalogue.names(context.devices))
-    if name is not None and name[2] == read.domain:
-        message = f'"{read.domain}" is no domain: the first key is the domain, the second the name'
-        fix = f"write {reference(*name)}"
+    domain = reading.read.domain
+    message = f'no known device has the domain "{domain}"'
+    read = catalogue.near_name(
+        Read(reading.read.family, near or "", domain), catalogue.names(context.devices)
+    )
+    if read is not None and read.name == domain:
+        message = f'"{domain}" is no domain: the first key is the domain, the second the name'
+        fix = f"write {read}"
     else:
         fix = f'did you mean "{near}"?' if near else "the domain is the name of the driver"
-    return _at(context, UNKNOWN_DOMAIN, selection, read, message, fix, severity)
+    return context.finding_in(UNKNOWN_DOMAIN, selection, message, at=reading.node, fix=fix, severity=severity)
 
 
 def _unknown_name(
-    context: Context, selection: Selection, read: Read, near: Name | None, severity: Severity
+    context: Context, selection: Selection, reading: Reading, near: Read | None, severity: Severity
 ) -> Finding:
-    where = "no known device has"
-    message = f"{where} the {_WORD[read.family]} {read.domain}/{read.name}"
-    fix = f"did you mean {reference(*near)}?" if near else None
-    edit = None
-    if near is not None and near[:2] == (read.family, read.domain) and near[2].lower() == read.name.lower():
-        edit = _rename(context, selection, read.node, read.name, near[2])
-    return _at(context, _UNKNOWN[read.family], selection, read, message, fix, severity, edit)
+    read, edits = reading.read, []
+    message = f"no known device has the {_WORD[read.family]} {read.domain}/{read.name}"
+    fix = f"did you mean {near}?" if near else None
+    if near is not None and near[:2] == read[:2] and near.name.lower() == read.name.lower():
+        edits = [_rename(context, selection, reading.node, read.name, near.name)]
+    return context.finding_in(
+        _UNKNOWN[read.family], selection, message, at=reading.node, fix=fix, edits=edits, severity=severity
+    )
 
 
 def _misplaced(
-    context: Context, selection: Selection, read: Read, other: Name, severity: Severity
+    context: Context, selection: Selection, reading: Reading, other: Read, severity: Severity
 ) -> Finding:
-    message = f"{read.name} is {_a(other[0])}, not {_a(read.family)}"
-    edit = _rename(context, selection, read.family_node, read.family, other[0])
-    if other[1] != read.domain:
-        edit = None
-    fix = f"write {reference(*other)}"
-    return _at(context, _MISPLACED[read.family], selection, read, message, fix, severity, edit)
+    read = reading.read
+    message = f"{read.name} is {_a(other.family)}, not {_a(read.family)}"
+    edits = []
+    if other.domain == read.domain:
+        edits = [_rename(context, selection, reading.family_node, read.family, other.family)]
+    return context.finding_in(
+        _MISPLACED[read.family],
+        selection,
+        message,
+        at=reading.node,
+        fix=f"write {other}",
+        edits=edits,
+        severity=severity,
+    )
 
 
-def _check_class(context: Context, selection: Selection, read: Read, severity: Severity) -> Iterator[Finding]:
-    name: Name = (read.family, read.domain, read.name)
-    found = catalogue.entry(name)
-    devices = selection.of_class
-    if selection.wish is None or found is None or not devices or any(name in d.values for d in devices):
+def _check_class(
+    context: Context, selection: Selection, reading: Reading, severity: Severity
+) -> Iterator[Finding]:
+    read, devices = reading.read, selection.of_class
+    found = catalogue.entry(read)
+    if selection.wish is None or found is None or not devices or any(read in d.values for d in devices):
         return
-    types = {device.values.get(("attributes", DRIVER_NAME, "type")) for device in devices}
+    types = {device.type for device in devices}
     if types & set(found.devices):
         return
     others = " and ".join(f"{kind}.nvidia.com" for kind in found.devices if kind != "partition")
     message = f"no device of class {selection.wish.device_class} has the {_WORD[read.family]} {read.domain}/{read.name}"
     fix = f"devices of class {others} have it"
-    yield _at(context, CLASS_LACKS_ATTRIBUTE, selection, read, message, fix, severity)
+    yield context.finding_in(
+        CLASS_LACKS_ATTRIBUTE, selection, message, at=reading.node, fix=fix, severity=severity
+    )
 
 
 def _guarded(selection: Selection, read: Read) -> bool:
     """Whether the value is only ever read where it is there, as far as the names tell."""
-    same = [r for r in selection.expression.reads if (r.family, r.domain, r.name) == _name(read)]
-    return any(r.guarded for r in same)
-
-
-def _name(read: Read) -> Name:
-    return read.family, read.domain, read.name
+    return any(one.guarded and one.read == read for one in selection.expression.readings)
 
 
 def _a(family: str) -> str:
@@ -201,22 +210,3 @@ def _rename(context: Context, selection: Selection, node: ast.Node, old: str, ne
     if text[start : start + len(old)] != old:
         return None
     return context.rewrite(selection.manifest, selection.text.path, start, start + len(old), new)
-
-
-def _at(
-    context: Context,
-    rule: Rule,
-    selection: Selection,
-    read: Read,
-    message: str,
-    fix: str | None,
-    severity: Severity,
-    edit: Edit | None = None,
-) -> Finding:
-    place = selection.expression.offset(read.node.line, read.node.column)
-    spot = context.spot(selection.manifest, selection.text.path, place)
-    path = selection.text.path
-    edits = () if edit is None else (edit,)
-    return context.finding(
-        rule, selection.manifest, path, message, fix=fix, edits=edits, at=spot, severity=severity
-    )

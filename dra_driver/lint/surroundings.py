@@ -14,7 +14,8 @@ from typing import Any
 
 from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.lint.claims import DeviceClass
-from dra_driver.lint.devices import FAMILIES, KnownDevice, Name, known_device
+from dra_driver.lint.devices import KnownDevice, known_device
+from dra_driver.selectors.reads import Read
 
 _STANDARD = "resource.kubernetes.io"
 _OWN = frozenset({"uuid", "parentUUID", "nvlinkClique", "fabricClusterUUID", "fabricCliqueID"})
@@ -97,6 +98,6 @@ def _kind(driver: str, body: Mapping[str, Any]) -> _Kind:
     return driver, json.dumps(told, sort_keys=True)
 
 
-def _own(device: KnownDevice) -> frozenset[Name]:
-    names = (name for name in device.values if name[0] == FAMILIES[0])
-    return frozenset(n for n in names if n[2] in _OWN or f"{n[1]}/{n[2]}" in _OWN)
+def _own(device: KnownDevice) -> frozenset[Read]:
+    attributes = (read for read in device.values if read.family == "attributes")
+    return frozenset(one for one in attributes if one.name in _OWN or f"{one.domain}/{one.name}" in _OWN)

@@ -10,12 +10,11 @@ from dra_driver.cel import ast
 from dra_driver.cel.library.quantity import Quantity
 from dra_driver.cel.library.semver import Semver
 from dra_driver.lint import catalogue
-from dra_driver.lint.comparisons import OPERATORS, constant_of
+from dra_driver.lint.comparisons import constant_of
 from dra_driver.lint.context import Context, Selection
-from dra_driver.lint.devices import Name
-from dra_driver.lint.expressions import Read, reference
 from dra_driver.lint.finding import Finding, Rule
 from dra_driver.selectors.comparisons import MIRRORED
+from dra_driver.selectors.reads import Read
 from dra_driver.versions import driver_semver
 
 QUANTITY_COMPARISON = Rule(
@@ -40,6 +39,9 @@ TYPE_MISMATCH = Rule(
 )
 RULES = (QUANTITY_COMPARISON, VERSION_COMPARISON, TYPE_MISMATCH)
 
+Mistake = tuple[Rule, str, str | None]
+"""What is said of it: the rule, the message and the fix."""
+
 _LARGE = 1 << 20  # a plain number below it was hardly meant as bytes
 _NUMBERS = (int, float)
 _VERSION_TEXTS = frozenset({"driverVersionString"})  # texts whose order is that of no version
@@ -47,31 +49,22 @@ _VERSION_TEXTS = frozenset({"driverVersionString"})  # texts whose order is that
 
 def check(context: Context) -> Iterator[Finding]:
     for selection in context.selections:
-        for node in selection.expression.nodes():
-            if isinstance(node, ast.Call) and node.function in OPERATORS and len(node.args) == 2:
-                yield from _check_comparison(context, selection, node)
+        for node, (rule, message, fix) in _mistakes(selection):
+            if not _reads_attribute_as_capacity(selection, node):
+                yield context.finding_in(rule, selection, message, at=node, fix=fix)
 
 
 def explained(selection: Selection) -> set[tuple[int, int]]:
     """The places of comparisons that this module has a better word for than the compiler."""
-    return {
-        (node.line, node.column)
-        for node in selection.expression.nodes()
-        if isinstance(node, ast.Call)
-        and node.function in OPERATORS
-        and len(node.args) == 2
-        and _mistake(selection, node) is not None
-    }
+    return {(node.line, node.column) for node, _ in _mistakes(selection)}
 
 
-def _check_comparison(context: Context, selection: Selection, node: ast.Call) -> Iterator[Finding]:
-    mistake = _mistake(selection, node)
-    if mistake is None or _reads_attribute_as_capacity(selection, node):
-        return
-    rule, message, fix = mistake
-    place = selection.expression.offset(node.line, node.column)
-    spot = context.spot(selection.manifest, selection.text.path, place)
-    yield context.finding(rule, selection.manifest, selection.text.path, message, fix=fix, at=spot)
+def _mistakes(selection: Selection) -> Iterator[tuple[ast.Call, Mistake]]:
+    for node in selection.expression.nodes():
+        if isinstance(node, ast.Call) and node.function.strip("_") in MIRRORED and len(node.args) == 2:
+            mistake = _mistake(selection, node)
+            if mistake is not None:
+                yield node, mistake
 
 
 def _reads_attribute_as_capacity(selection: Selection, node: ast.Call) -> bool:
@@ -79,20 +72,20 @@ def _reads_attribute_as_capacity(selection: Selection, node: ast.Call) -> bool:
     found = (selection.expression.read_of(arg) for arg in node.args)
     known = catalogue.names(selection.of_class)
     return any(
-        read is not None and read.family == "capacity" and ("attributes", read.domain, read.name) in known
+        read is not None and read.family == "capacity" and read._replace(family="attributes") in known
         for read in found
     )
 
 
-def _mistake(selection: Selection, node: ast.Call) -> tuple[Rule, str, str | None] | None:
-    operator = OPERATORS[node.function]
+def _mistake(selection: Selection, node: ast.Call) -> Mistake | None:
+    operator: str = node.function.strip("_")
     left, right = node.args
     read, other = selection.expression.read_of(left), right
     if read is None:
         read, other, operator = selection.expression.read_of(right), left, MIRRORED[operator]
     if read is None:
         return None
-    kind, name = _kind(selection, read)
+    kind, meant = _kind(selection, read)
     constant = other.value if isinstance(other, ast.Literal) else constant_of(selection.expression, other)
     if isinstance(constant, bool) and kind != "bool" and kind is not None:
         return TYPE_MISMATCH, f"{read.name} is {_A[kind]}, and is compared with a bool", None
@@ -100,9 +93,9 @@ def _mistake(selection: Selection, node: ast.Call) -> tuple[Rule, str, str | Non
     text = selection.expression.constant(called)
     match kind:
         case "quantity":
-            return _quantity(name, operator, constant, text)
+            return _quantity(meant, operator, constant, text)
         case "version":
-            return _version(name, operator, constant, text)
+            return _version(meant, operator, constant, text)
         case "string" if read.name in _VERSION_TEXTS and operator not in {"==", "!="}:
             return _version_text(read, operator, constant)
         case "string" | "int" | "bool":
@@ -130,20 +123,19 @@ _TYPES: Mapping[type, str] = {
 }
 
 
-def _kind(selection: Selection, read: Read) -> tuple[str | None, Name]:
-    """The type of what is read, and its true name: a capacity read as an attribute is a quantity all the same."""
+def _kind(selection: Selection, read: Read) -> tuple[str | None, Read]:
+    """The type of what is read, and what it truly is: a capacity read as an attribute is a quantity all the same."""
     known = catalogue.names(selection.of_class)
-    name: Name = (read.family, read.domain, read.name)
-    if name not in known and read.family == "attributes":
-        domains = {domain for family, domain, identifier in known if family == "capacity"}
-        if read.domain in {domain for _, domain, _ in known}:
+    if read not in known and read.family == "attributes":
+        domains = {one.domain for one in known if one.family == "capacity"}
+        if read.domain in {one.domain for one in known}:
             domains &= {read.domain}
-        meant: list[Name] = [("capacity", domain, read.name) for domain in sorted(domains)]
-        name = next((other for other in meant if other in known), name)
-    return catalogue.value_type(name, selection.of_class), name
+        meant = (Read("capacity", domain, read.name) for domain in sorted(domains))
+        read = next((other for other in meant if other in known), read)
+    return catalogue.value_type(read, selection.of_class), read
 
 
-def _quantity(name: Name, operator: str, constant: object, text: str | None) -> tuple[Rule, str, str] | None:
+def _quantity(read: Read, operator: str, constant: object, text: str | None) -> Mistake | None:
     """`text` is what stands in the quotes, be it a text or the argument of quantity()."""
     if isinstance(constant, Quantity):
         if operator in {"==", "!="}:
@@ -155,11 +147,11 @@ def _quantity(name: Name, operator: str, constant: object, text: str | None) -> 
         written, what = f'quantity("{constant}{"" if constant >= _LARGE else "Gi"}")', "with a number"
     else:
         return None
-    message = f"{name[2]} is a quantity, and is compared {what}"
-    return QUANTITY_COMPARISON, message, f"write {reference(*name)}.compareTo({written}) {operator} 0"
+    message = f"{read.name} is a quantity, and is compared {what}"
+    return QUANTITY_COMPARISON, message, f"write {read}.compareTo({written}) {operator} 0"
 
 
-def _version(name: Name, operator: str, constant: object, text: str | None) -> tuple[Rule, str, str] | None:
+def _version(read: Read, operator: str, constant: object, text: str | None) -> Mistake | None:
     if isinstance(constant, Semver):
         if operator in {"==", "!="}:
             return None
@@ -171,24 +163,24 @@ def _version(name: Name, operator: str, constant: object, text: str | None) -> t
     else:
         return None
     version = driver_semver(text or "") or "1.2.3"
-    message = f"{name[2]} is a version, and is compared {what}"
+    message = f"{read.name} is a version, and is compared {what}"
     return (
         VERSION_COMPARISON,
         message,
-        f'write {reference(*name)}.compareTo(semver("{version}")) {operator} 0',
+        f'write {read}.compareTo(semver("{version}")) {operator} 0',
     )
 
 
-def _version_text(read: Read, operator: str, constant: object) -> tuple[Rule, str, str] | None:
+def _version_text(read: Read, operator: str, constant: object) -> Mistake | None:
     if not isinstance(constant, str):
         return None
-    version = reference("attributes", read.domain, read.name.removesuffix("String"))
+    version = Read("attributes", read.domain, read.name.removesuffix("String"))
     text = driver_semver(constant) or "1.2.3"
     message = f'{read.name} is compared letter by letter: "99" is greater than "580"'
     return VERSION_COMPARISON, message, f'write {version}.compareTo(semver("{text}")) {operator} 0'
 
 
-def _plain(read: Read, kind: str, constant: object) -> tuple[Rule, str, str | None] | None:
+def _plain(read: Read, kind: str, constant: object) -> Mistake | None:
     found = _TYPES.get(type(constant))
     if found is None or found == kind:
         return None
@@ -196,5 +188,5 @@ def _plain(read: Read, kind: str, constant: object) -> tuple[Rule, str, str | No
     if kind == "int" and isinstance(constant, str) and constant.lstrip("-").isdigit():
         fix = f"write {constant} without quotes"
     if kind == "bool":
-        fix = f"write {reference(read.family, read.domain, read.name)} or !{reference(read.family, read.domain, read.name)}"
+        fix = f"write {read} or !{read}"
     return TYPE_MISMATCH, f"{read.name} is {_A[kind]}, and is compared with {_A[found]}", fix

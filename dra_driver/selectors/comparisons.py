@@ -15,6 +15,7 @@ from dra_driver.cel import CompileError, ast
 from dra_driver.cel.parser import parse
 from dra_driver.cel.text import literal, text
 from dra_driver.selectors.reads import Read, is_read
+from dra_driver.versions import driver_semver
 
 Relation = Literal[
     "<", "<=", ">", ">=", "==", "!=", "contains", "startsWith", "endsWith", "matches", "present", "in"
@@ -160,13 +161,14 @@ class Recognizer:
         return found
 
     def _of(self, value: ast.Node, relation: Any, other: ast.Node, node: ast.Node) -> Comparison | None:
-        read, known = self.read_of(value), self._constant(other)
+        read, known = self.read_of(value), self.constant(other)
         if read is None or known is None:
             return None
         kind, wanted, constant = known
         return Comparison(read, relation, kind, wanted, node, value, constant)
 
-    def _constant(self, node: ast.Node) -> tuple[Kind, Any, ast.Node] | None:
+    def constant(self, node: ast.Node) -> tuple[Kind, Any, ast.Node] | None:
+        """The kind and value of a constant, as a comparison has them, and where it stands."""
         text = self.text_of(node)
         if text is not None:
             return "plain", text, node
@@ -176,6 +178,10 @@ class Recognizer:
             case ast.Call(function=("quantity" | "semver") as kind, target=None, args=[inner]):
                 text = self.text_of(inner)
                 return None if text is None else (kind, text, inner)
+            case ast.Call(function="semver", target=None, args=[inner, ast.Literal(value=True)]):
+                text = self.text_of(inner)
+                strict = None if text is None or "-" in text else driver_semver(text)  # "v1.2" is 1.2.0
+                return None if strict is None else ("semver", strict, inner)
             case _:
                 return None
 

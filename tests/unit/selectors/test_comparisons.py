@@ -23,6 +23,8 @@ def _told(expression: str) -> list[tuple[str, str, str, object] | None]:
         (f"quantity('80Gi').compareTo({MEMORY}) <= 0", ("memory", ">=", "quantity", "80Gi")),
         (f"!{MEMORY}.isLessThan(quantity('80Gi'))", ("memory", ">=", "quantity", "80Gi")),
         (f"{GPU}.cc.compareTo(semver('9.0.0')) == 0", ("cc", "==", "semver", "9.0.0")),
+        (f"{GPU}.cc.compareTo(semver('v9', true)) == 0", ("cc", "==", "semver", "9.0.0")),
+        (f"{GPU}.cc.compareTo(semver('9.0.0-rc', true)) == 0", None),
         (f"{GPU}.model == 'H100'", ("model", "==", "plain", "H100")),
         (f"3 <= {GPU}.peers", ("peers", ">=", "plain", 3)),
         (f"{GPU}.?model.orValue('') != 'T4'", ("model", "!=", "plain", "T4")),
