@@ -1,11 +1,12 @@
 """The device nodes of containers: those of any CUDA program, those of a GPU, those of a MIG device.
 
-Nodes are looked up anew with each look at the node, of which Prepares at the same moment share one (see `edits`). A spec made
-from an old look is how Pods started without a GPU on nodes whose driver came up late, and a handful of stats cost less
-than a cache that must know when it is wrong.
-A GPU is handed out only if the nodes that any CUDA program opens are there, and are those of the driver that is
-loaded now: after a reload its numbers are others, and a node that was left behind leads nowhere, or to another driver;
-of the nodes that not every program needs, such ones are left out.
+Nodes are looked up anew with each look at the node, of which Prepares at the same moment share one (see `edits`). A spec
+made from an old look is how Pods started without a GPU on nodes whose driver came up late, and a handful of stats cost
+less than a cache that must know when it is wrong.
+
+A GPU is handed out only if the nodes that any CUDA program opens are there, and are those of the driver that is loaded
+now. A node outlives its kernel module: after a reload the numbers are others, and what was left behind leads nowhere, or
+to another driver. Of the nodes that not every program needs, such ones are left out.
 """
 
 import os
@@ -38,6 +39,7 @@ class _Problem(Enum):
     MISSING = ("does not exist", "do not exist")
     NO_NODE = ("is no device node", "are no device nodes")
     STALE = ("has not the numbers of the loaded driver", "have not the numbers of the loaded driver")
+    UNLOADED = ("is of a kernel module that is not loaded", "are of kernel modules that are not loaded")
 
 
 class DeviceNodes:
@@ -120,6 +122,9 @@ class DeviceNodes:
             return None
         drivers = next(names for begin, names in _DRIVERS.items() if path.startswith(begin))
         expected = [majors[driver] for driver in drivers if driver in majors]
+        # That of nvidia was renamed once; loaded under a third name, it has a version.
+        if not expected and ("nvidia-uvm" in drivers or self._kernel.driver_version() is None):
+            return _Problem.UNLOADED
         is_current = not expected or os.major(found.st_rdev) in expected
         is_right = minor is None or os.minor(found.st_rdev) == minor
         return None if is_current and is_right else _Problem.STALE
@@ -131,7 +136,7 @@ class DeviceNodes:
             if paths:
                 texts.append(f"{', '.join(paths)} {kind.value[len(paths) > 1]}")
         mend = "wait until the NVIDIA driver is up, or run nvidia-modprobe -c0 -u there"
-        if any(problem is not _Problem.MISSING for _, problem in problems):
+        if any(problem in {_Problem.NO_NODE, _Problem.STALE} for _, problem in problems):
             mend = "remove what is wrong there, and run nvidia-modprobe -c0 -u"
         return (
             f"GPU {gpu.uuid} cannot be given to a container: {' and '.join(texts)} under {self.root.host} "

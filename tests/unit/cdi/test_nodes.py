@@ -217,6 +217,39 @@ def test_a_node_that_a_reload_of_the_driver_left_behind_is_refused(driver: Any) 
 
 
 @pytest.mark.root
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        (
+            {"mem": 1},
+            "/dev/nvidia1, /dev/nvidiactl, /dev/nvidia-uvm are of kernel modules that are not loaded",
+        ),
+        ({"nvidia": MAJOR}, "/dev/nvidia-uvm is of a kernel module that is not loaded"),
+    ],
+    ids=["nvidia", "nvidia-uvm"],
+)
+def test_nodes_that_outlived_their_kernel_module_are_refused_until_it_is_loaded(
+    driver: Any, listed: dict[str, int], words: str
+) -> None:
+    make_nodes(driver, **listed)
+    edits = driver.edits(nodes=CHARACTER_DEVICES)
+
+    with pytest.raises(HardwareError, match=f"{words} under .*; wait until the NVIDIA driver is up, or run"):
+        edits.now().device(GPU, A100)
+
+    make_nodes(driver, nvidia=MAJOR, nvidia_uvm=MAJOR)
+    assert edits.now().device(GPU, A100)
+
+
+@pytest.mark.root
+def test_a_kernel_module_that_is_loaded_under_a_new_name_is_loaded(driver: Any) -> None:
+    make_nodes(driver, nvidia_newfangled=MAJOR, nvidia_uvm=MAJOR)
+    driver.load(driver.version)
+
+    assert driver.edits(nodes=CHARACTER_DEVICES).now().device(GPU, A100)
+
+
+@pytest.mark.root
 def test_the_node_of_another_gpu_under_this_name_is_refused(driver: Any) -> None:
     make_nodes(driver, nvidia=MAJOR, nvidia_uvm=MAJOR)
     path: Path = driver.local / "dev/nvidia1"
