@@ -22,7 +22,7 @@ from tests.runtime.cri import Cri
 
 IMAGE = "localhost/busybox:test"
 _BUSYBOX = TARGET / "tools/bin/busybox"
-_SECONDS = 30.0
+_SECONDS = 90.0
 # No CAP_SYS_RESOURCE and no AppArmor are needed like this; "native" works on any file system.
 _CONFIG = """\
 version = 2

@@ -16,7 +16,7 @@ from grpc_tools import protoc
 
 _PROTO = Path(__file__).parent / "cri.proto"
 _SERVICE = "runtime.v1.RuntimeService"
-_SECONDS = 30.0
+_SECONDS = 90.0
 _HOST_NETWORK = {"namespace_options": {"network": "NODE"}}
 
 
@@ -75,7 +75,7 @@ class Container:
     def run(self, script: str) -> str:
         """What a shell in the container prints, errors included; the script has to succeed."""
         answer = self._cri.call(
-            "ExecSync", container_id=self.identity, cmd=["/bin/sh", "-c", f"exec 2>&1; {script}"], timeout=20
+            "ExecSync", container_id=self.identity, cmd=["/bin/sh", "-c", f"exec 2>&1; {script}"], timeout=60
         )
         text: str = answer.stdout.decode()
         assert answer.exit_code == 0, text
