@@ -74,7 +74,8 @@ def run(
                 cluster.add_node(f"node-{number + 1}", kinds[number % len(kinds)])
             published = published_devices(cluster)
             progress(
-                f"{len(published)} devices of {len(cluster.nodes)} nodes discovered and published as ResourceSlices"
+                f"{len(published)} devices of {len(cluster.nodes)} node{'s' * (len(cluster.nodes) != 1)} discovered"
+                " and published as ResourceSlices"
             )
             print(devices_table(published))
             waves = shown.waves() if shown else [manifests or examples(published)]

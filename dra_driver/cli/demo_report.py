@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,19 +84,19 @@ def _last_line(node: ClusterNode) -> str:
 
 def devices_table(published: Devices) -> str:
     """What is published, one row per kind of device of a node."""
-    rows: dict[tuple[str, ...], int] = {}
-    for device in published.values():
-        row = (
+    rows = Counter(
+        (
             device.node,
-            device.text("productName"),
+            f"{device.text('productName')} {device.text('profile')}".rstrip(),
             device.text("architecture"),
             device.text("cudaComputeCapability"),
             str(device.memory or ""),
             device.text("nvlinkClique") if int(device.attributes.get("nvlinkPeers", 0)) else "none",
             device.text("resource.kubernetes.io/numaNode"),
         )
-        rows[row] = rows.get(row, 0) + 1
-    header = ("NODE", "MODEL", "ARCHITECTURE", "CUDA CC", "MEMORY", "NVLINK CLIQUE", "NUMA", "GPUS")
+        for device in published.values()
+    )
+    header = ("NODE", "MODEL", "ARCHITECTURE", "CUDA CC", "MEMORY", "NVLINK CLIQUE", "NUMA", "DEVICES")
     return "\n" + table(header, [(*row, str(number)) for row, number in rows.items()]) + "\n"
 
 
@@ -140,6 +140,7 @@ def allocations(
                 for user in claim.get("status", {}).get("reservedFor", ())
             ):
                 continue
+            made = dict(uuids_made(claim))
             for result in claim["status"]["allocation"]["devices"]["results"]:
                 device = published[result["pool"], result["device"]]
                 rows.append(
@@ -149,7 +150,7 @@ def allocations(
                         device.node,
                         device.name,
                         device.text("productName"),
-                        device.text("uuid"),
+                        device.text("uuid") or made.get(device.name, ""),
                     )
                 )
         for container, view in views.get(name, {}).items():
@@ -162,6 +163,13 @@ def allocations(
     if pending:
         parts += ["", table(("PENDING", "WHY"), pending)]
     return "\n".join(parts) + "\n"
+
+
+def uuids_made(claim: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The devices that were made for a claim, such as MIG devices, with the UUIDs that the driver reports of them."""
+    for device in claim.get("status", {}).get("devices", ()):
+        if "uuid" in device.get("data", {}):
+            yield device["device"], device["data"]["uuid"]
 
 
 def _files(paths: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from dra_driver.cli.demo_report import EXPECT
+from dra_driver.cli.demo_report import EXPECT, uuids_made
 from dra_driver.cli.table import table
 from dra_driver.embedded.cluster import DRIVER_NAME, Cluster, ClusterNode
 from dra_driver.errors import UnavailableError, UsageError
@@ -115,9 +115,7 @@ def _is_held(claim: dict[str, Any]) -> bool:
 
 def _settings(cluster: Cluster, node: ClusterNode) -> Iterator[tuple[str, str, str]]:
     for claim in cluster.client.list(RESOURCE_CLAIMS)["items"]:
-        for device in claim.get("status", {}).get("devices", ()):
-            if device["pool"].startswith(f"{node.name}/") and "uuid" in device.get("data", {}):
-                yield "MIG device", device["device"], device["data"]["uuid"]
+        yield from (("MIG device", device, uuid) for device, uuid in uuids_made(claim))
     plugin_dir = node.kubelet.plugins_dir / DRIVER_NAME
     # What the simulated nvidia-smi was told.
     for path in sorted((plugin_dir / "driver-root" / "simulated").glob("*.GPU-*")):

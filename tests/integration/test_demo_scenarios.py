@@ -37,6 +37,8 @@ def test_mig_devices_are_made_until_the_gpu_is_full() -> None:
     assert ["1g", "1g", "2g", "3g"] == profiles
     assert 4 == len({row[2] for row in rows if row[2].startswith("MIG-")})
     assert re.search(r"^demo/one-too-many +cannot be scheduled", output, re.MULTILINE)
+    given = re.findall(r"^\S+ +\S+/\S+ +node-1 +(\S+) .* (\S+)$", output, re.MULTILINE)
+    assert {(row[1], row[2]) for row in rows if row[0] == "MIG device"} == set(given)
 
 
 def test_two_gpus_have_turns_of_different_length() -> None:

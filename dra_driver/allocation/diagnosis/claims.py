@@ -22,20 +22,36 @@ def state_of(world: World, claim: Object) -> ClaimState:
         name_of(claim),
         ",".join(words),
         _place((status.get("allocation") or {}).get("nodeSelector")),
-        tuple(_device(world, result) for result in results_of(claim)),
+        tuple(_device(world, result, status) for result in results_of(claim)),
         holder_of(claim).pods,
     )
 
 
-def _device(world: World, result: Object) -> AllocatedDevice:
+def _device(world: World, result: Object, status: Object) -> AllocatedDevice:
+    """A device of a claim; of one that was made for it, the UUID is what its driver reports in the claim's status."""
     driver = str(result["driver"])
     published = world.device.get(DeviceId(driver, result["pool"], result["device"])) or {}
     product, uuid = (
         Read("attributes", driver, name).shown(driver, published) for name in ("productName", "uuid")
     )
     return AllocatedDevice(
-        str(result["request"]), driver, str(result["pool"]), str(result["device"]), product or "", uuid or ""
+        str(result["request"]),
+        driver,
+        str(result["pool"]),
+        str(result["device"]),
+        product or "",
+        uuid or _reported_uuid(result, status),
     )
+
+
+def _reported_uuid(result: Object, status: Object) -> str:
+    for one in status.get("devices") or ():
+        if all(
+            one.get(key) == result[key] for key in ("driver", "pool", "device", "shareID") if key in result
+        ):
+            data = one.get("data")
+            return str(data.get("uuid") or "") if isinstance(data, dict) else ""
+    return ""
 
 
 def _place(selector: Object | None) -> str:

@@ -188,6 +188,17 @@ def test_a_claim_shows_its_devices_with_model_and_uuid(cluster: Cluster) -> None
     ]
 
 
+def test_the_uuid_of_a_device_that_was_made_for_a_claim_is_what_its_driver_reports(cluster: Cluster) -> None:
+    claim = cluster.claim("c", "gpu-0-mig-1g", pods=("p",))
+    (result,) = claim["status"]["allocation"]["devices"]["results"]
+    others = [{**result, "device": "gpu-1", "data": {"uuid": "MIG-2"}}, {**result, "pool": "n2", "data": 1}]
+    claim["status"]["devices"] = [*others, {**result, "data": {"uuid": "MIG-1"}}]
+
+    (state,) = diagnose_claim(cluster.world, claim).claims
+
+    assert [("gpu-0-mig-1g", "MIG-1")] == [(one.device, one.uuid) for one in state.devices]
+
+
 def test_a_claim_that_is_allocated_and_reserved_for_nobody_is_told(cluster: Cluster) -> None:
     diagnosis = diagnose_claim(cluster.world, cluster.claim("leak", "gpu-0"))
 
