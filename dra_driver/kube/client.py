@@ -36,30 +36,22 @@ class WatchEvent:
 class Client:
     """Access to one API server. Refusals are `kube.errors`, silence is UnavailableError."""
 
-    def __init__(
-        self, endpoint: config.Endpoint, *, user_agent: str = USER_AGENT, timeout: float = 10.0
-    ) -> None:
+    def __init__(self, endpoint: config.Endpoint, *, timeout: float = 10.0) -> None:
         """`timeout`: seconds to wait for each part of an answer."""
-        self._transport = Transport(endpoint, user_agent=user_agent, timeout=timeout)
+        self._transport = Transport(endpoint, user_agent=USER_AGENT, timeout=timeout)
 
     @classmethod
-    def connect(
-        cls, kubeconfig: Path | None = None, *, user_agent: str = USER_AGENT, timeout: float = 10.0
-    ) -> Self:
+    def connect(cls, kubeconfig: Path | None = None, *, timeout: float = 10.0) -> Self:
         """A client by `kubeconfig`, or (None) for the cluster this Pod runs in; UsageError says what is wrong.
 
         No request is sent yet: the server may be away for now.
         """
         endpoint = config.in_cluster() if kubeconfig is None else config.from_kubeconfig(kubeconfig)
         try:
-            return cls(endpoint, user_agent=user_agent, timeout=timeout)
+            return cls(endpoint, timeout=timeout)
         except UnavailableError as error:
             # Certificates that rotate may be half-written later on, but at start they are the user's to mend.
             raise UsageError(one_line(error)) from error
-
-    @property
-    def url(self) -> str:
-        return self._transport.url
 
     def get(
         self,
@@ -80,27 +72,13 @@ class Client:
         namespace: str | None = None,
         field_selector: str | None = None,
         label_selector: str | None = None,
-        resource_version: str | None = None,
-        limit: int | None = None,
     ) -> dict[str, Any]:
-        """The whole list object, fetched in pages of `limit`; no resource version means the newest state.
-
-        Items carry apiVersion and kind, which the server leaves out. GoneError: the list changed for so long
-        between two pages that it has to be started again.
-        """
-        pages = self.pages(
-            resource,
-            namespace=namespace,
-            field_selector=field_selector,
-            label_selector=label_selector,
-            resource_version=resource_version,
-            limit=limit,
+        """The whole list object, in its newest state; items carry apiVersion and kind, which the server leaves out."""
+        return next(
+            self.pages(
+                resource, namespace=namespace, field_selector=field_selector, label_selector=label_selector
+            )
         )
-        page = next(pages)
-        items = page["items"]
-        for page in pages:
-            items += page["items"]
-        return {**page, "items": items}
 
     def pages(
         self,
@@ -109,20 +87,15 @@ class Client:
         namespace: str | None = None,
         field_selector: str | None = None,
         label_selector: str | None = None,
-        resource_version: str | None = None,
         limit: int | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """What `list` returns page by page, for those who do not want to hold all of it at once.
+        """What `list` returns in pages of `limit` items, for those who do not want to hold all of it at once.
 
-        All pages are of one state of the server, whose resource version each of them carries.
+        All pages are of one state of the server, whose resource version each of them carries. GoneError: it has changed
+        for so long between two pages that the list has to be started again.
         """
         attempt = _Attempt("list", resource, None, namespace)
-        query = _query(
-            fieldSelector=field_selector,
-            labelSelector=label_selector,
-            resourceVersion=resource_version,
-            limit=limit,
-        )
+        query = _query(fieldSelector=field_selector, labelSelector=label_selector, limit=limit)
         while True:
             page = self._transport.request("GET", attempt.path(query), attempt)
             items = page.get("items") or []
@@ -133,7 +106,6 @@ class Client:
             following = (page.get("metadata") or {}).get("continue")
             if not following:
                 return
-            query.pop("resourceVersion", None)  # `continue` stands for it
             query["continue"] = following
 
     def watch(

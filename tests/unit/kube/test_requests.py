@@ -45,22 +45,17 @@ def test_a_name_is_quoted(serve: Serve) -> None:
     assert server.requests[0].path == "/api/v1/nodes/a%2Fb%3Fc"
 
 
-def test_list_follows_continue_and_fills_in_the_kind(serve: Serve) -> None:
+def test_pages_follow_continue_and_fill_in_the_kind(serve: Serve) -> None:
     pages = [
         {"metadata": {"resourceVersion": "7", "continue": "more"}, "items": [{"metadata": {"name": "a"}}]},
         {"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "b"}}]},
     ]
     server, client = serve(*(Answer(body=page) for page in pages))
-    result = client.list(RESOURCE_SLICES, field_selector="spec.driver=d", resource_version="0", limit=1)
-    assert [item["metadata"]["name"] for item in result["items"]] == ["a", "b"]
-    assert {(item["apiVersion"], item["kind"]) for item in result["items"]} == {
-        ("resource.k8s.io/v1", "ResourceSlice")
-    }
-    assert server.requests[0].query == {
-        "fieldSelector": "spec.driver=d",
-        "resourceVersion": "0",
-        "limit": "1",
-    }
+    found = client.pages(RESOURCE_SLICES, field_selector="spec.driver=d", limit=1)
+    items = [item for page in found for item in page["items"]]
+    assert [item["metadata"]["name"] for item in items] == ["a", "b"]
+    assert {(item["apiVersion"], item["kind"]) for item in items} == {("resource.k8s.io/v1", "ResourceSlice")}
+    assert server.requests[0].query == {"fieldSelector": "spec.driver=d", "limit": "1"}
     assert server.requests[1].query == {"fieldSelector": "spec.driver=d", "limit": "1", "continue": "more"}
 
 
