@@ -109,7 +109,9 @@ FLAGS = (
         "can be cut into on demand; for GPUs of which the configuration file does not say",
         choices=tuple(MigMode),
     ),
-    Flag("config", None, "configuration file with settings for single GPUs, read at the start; default: none"),
+    Flag(
+        "config", None, "configuration file with settings for single GPUs, read at the start; default: none"
+    ),
     Flag(
         "metrics-address",
         None,

@@ -22,24 +22,24 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
 
 import structlog
 
 import dra_driver.files
-from dra_driver import strictjson
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import DeviceSet, HeldDevice
 from dra_driver.errors import UnavailableError
 from dra_driver.files import Files, Lock
-from dra_driver.kube.client import APPLY, Client
-from dra_driver.kube.resources import NODES, RESOURCE_CLAIMS
+from dra_driver.kube.client import Client
+from dra_driver.kube.resources import NODES
 from dra_driver.kubelet.plugin import KubeletPlugin
-from dra_driver.kubelet.probe import probe, serve_health
-from dra_driver.node import coexistence
+from dra_driver.kubelet.probe import serve_health
+from dra_driver.node import coexistence, restored
 from dra_driver.node.claim_status import ClaimStatus
+from dra_driver.node.claims import ClaimsOfServer
 from dra_driver.node.flags import Settings
 from dra_driver.node.hardware import Hardware
+from dra_driver.node.health import NodeHealth
 from dra_driver.node.machine import FRESH_SECONDS, open_machine
 from dra_driver.node.metrics import Metrics, NodeState
 from dra_driver.partitions.mig_device import MigDevices
@@ -48,7 +48,6 @@ from dra_driver.prepare.engine import Engine
 from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.record import PreparedDevice
 from dra_driver.prepare.records import RecordStore, read_boot_id
-from dra_driver.prepare.restore import RestoreReport
 from dra_driver.process import collector
 from dra_driver.process.probes import ProbeServer
 from dra_driver.sharing.sharing import NodeSharing
@@ -99,11 +98,12 @@ class NodePlugin:
         )
         self._client = Client.connect(settings.kubeconfig)
         self._closing.callback(self._client.close)
+        claims = ClaimsOfServer(self._client, settings.driver_name)
         self._records = RecordStore(settings.plugin_dir / "claims", boot_id=read_boot_id(), files=files)
         self._engine = Engine(
             driver_name=settings.driver_name,
             pool_name=settings.pool,
-            claims=_Claims(self._client),
+            claims=claims,
             devices=lambda: self._hardware.snapshot.devices,
             inventory=lambda: self._hardware.snapshot.inventory,
             edits=machine.edits,
@@ -115,7 +115,7 @@ class NodePlugin:
             partitions=MigDevices(machine.backend.mig, self._managed, self._hardware.look_and_wait),
             sharing=NodeSharing(machine.programs, settings.plugin_dir / "mps"),
         )
-        self._claim_status = ClaimStatus(settings.driver_name, self._apply_status)
+        self._claim_status = ClaimStatus(settings.driver_name, claims.apply_status)
         self._kubelet = KubeletPlugin(
             settings.driver_name,
             settings.plugin_dir,
@@ -143,7 +143,7 @@ class NodePlugin:
         closing.callback(self._hardware.stop)
         if not self._hardware.scanned.wait(_FIRST_LOOK_SECONDS):
             log.warning("the hardware has not answered yet; going on without", seconds=_FIRST_LOOK_SECONDS)
-        self._report(self._engine.restore())
+        restored.tell(self._engine.restore())
         self._publisher.start()
         closing.callback(self._publisher.stop)
         self._device_plugins.start()
@@ -187,62 +187,30 @@ class NodePlugin:
         if any(device.taints for device in self._hardware.snapshot.devices):
             self._hardware.look()  # what stayed published only for this claim can go now
 
-    def check_health(self) -> None:
-        """Raise UnavailableError unless the kubelet could reach us."""
-        probe(self._kubelet.registration_socket, self._kubelet.endpoint)
-        if not self._hardware.alive:
-            raise UnavailableError("the thread that looks at the hardware has ended; see the log")
-
-    def check_ready(self) -> None:
-        """Raise UnavailableError unless Pods can be scheduled here and start."""
-        registration = self._kubelet.registration
-        if registration.registered is None:
-            raise UnavailableError("the kubelet has not registered the plugin yet")
-        if not registration.registered:
-            raise UnavailableError(f"the kubelet refused the plugin: {registration.error}")
-        if not self._hardware.scanned.is_set():
-            raise UnavailableError("the hardware has not answered yet")
-        if self._device_plugins.answer:
-            raise UnavailableError("a device plugin hands out the GPUs of this node, so none is published")
-        status = self._publisher.status()
-        if status.error is not None:
-            raise UnavailableError(status.error)
-
     def _serve_probes(self) -> None:
         settings = self._settings
+        health = NodeHealth(self._kubelet, self._hardware, self._device_plugins, self._publisher)
         self.metrics.show(self._state)
         if settings.metrics_address is not None:
             probes = ProbeServer(
                 settings.metrics_address,
                 self.metrics.registry,
-                healthy=self.check_health,
-                ready=self.check_ready,
+                healthy=health.check_alive,
+                ready=health.check_ready,
             )
             self._closing.callback(probes.stop)
             probes.start()
             log.info("serving metrics and probes", port=probes.port)
         if settings.healthcheck_port >= 0:
-            health, port = serve_health(
+            server, port = serve_health(
                 settings.healthcheck_port, self._kubelet.registration_socket, self._kubelet.endpoint
             )
-            self._closing.callback(health.stop, None)
+            self._closing.callback(server.stop, None)
             log.info("serving gRPC health checks", port=port)
 
     def _claims_changed(self) -> None:
         if self._device_plugins.answer:
             self._publish()  # which then depends on what is held
-
-    def _apply_status(self, namespace: str, name: str, body: dict[str, Any]) -> None:
-        self._client.patch(
-            RESOURCE_CLAIMS,
-            name,
-            body,
-            namespace=namespace,
-            subresource="status",
-            content_type=APPLY,
-            field_manager=self._settings.driver_name,
-            force=True,
-        )
 
     def _managed(self) -> dict[str, bool]:
         """The GPUs that are cut on demand; what looks like nobody's may be of a claim whose record is damaged."""
@@ -256,7 +224,7 @@ class NodePlugin:
         self._publish()
         # A GPU may have another minor number than before, or be there again: containers that restart need
         # specs that say so.
-        self._report(self._engine.repair())
+        restored.tell(self._engine.repair())
 
     def _publish(self) -> None:
         with self._publishing:
@@ -268,23 +236,6 @@ class NodePlugin:
                 kept = tuple(device for device in devices if device.name in held)
                 devices = DeviceSet(kept, devices.counter_sets if kept else ())
             self._publisher.publish(devices)
-
-    def _report(self, report: RestoreReport) -> None:
-        for ref in report.dropped:
-            log.info("record dropped: it is of an earlier boot", claim=str(ref), claim_uid=ref.uid)
-        for ref in report.undone:
-            log.warning("half-done preparation undone", claim=str(ref), claim_uid=ref.uid)
-        for ref in report.rewritten:
-            log.warning("missing or stale CDI spec written again", claim=str(ref), claim_uid=ref.uid)
-        for uid in report.orphans:
-            log.warning("CDI spec without a record removed", claim_uid=uid)
-        for unresolved in report.unresolved:
-            log.warning(
-                "claim cannot be checked against the hardware",
-                claim=str(unresolved.ref),
-                claim_uid=unresolved.ref.uid,
-                err=unresolved.reason,
-            )
 
     def _state(self) -> NodeState:
         snapshot, claims = self._hardware.snapshot, {held.claim_uid for held in self._held()}
@@ -298,16 +249,6 @@ class NodePlugin:
             slices_synced=self._publisher.status().ok,
             notes={str(reason): number for reason, number in self._hardware.notes.counts().items()},
         )
-
-
-class _Claims:
-    """The engine's `ClaimSource`: the API server."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def get_claim(self, namespace: str, name: str) -> dict[str, Any]:
-        return self._client.get(RESOURCE_CLAIMS, name, namespace, loads=strictjson.loads)
 
 
 def _settle_memory() -> None:

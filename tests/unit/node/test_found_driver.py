@@ -80,8 +80,9 @@ def test_a_driver_that_moves_is_followed(tmp_path: Path) -> None:
 def test_under_wsl_a_gpu_without_minor_number_is_published_by_uuid_and_prepared(tmp_path: Path) -> None:
     host = Host(tmp_path, minor=None)
     drivers = "usr/lib/wsl/drivers/nv_dispi.inf_amd64_1"
-    host.add(f"{drivers}/libcuda.so.1.1", f"{drivers}/libnvidia-ml.so.1", "dev/dxg")
-    (host.path / "usr/lib/wsl/lib").mkdir()
+    host.add(
+        f"{drivers}/libcuda.so.1.1", f"{drivers}/libnvidia-ml.so.1", "usr/lib/wsl/lib/libdxcore.so", "dev/dxg"
+    )
     for name, target in (("libcuda.so.1", "libcuda.so.1.1"), ("libnvidia-ml.so.1", "libnvidia-ml.so.1")):
         (host.path / "usr/lib/wsl/lib" / name).symlink_to(f"../drivers/nv_dispi.inf_amd64_1/{target}")
 
