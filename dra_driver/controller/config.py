@@ -4,6 +4,7 @@ YAML, read strictly: a misspelled key or rule would else be a policy that nobody
 each with its place in the file. `api/controllerconfig.schema.json` is made from these models.
 """
 
+import json
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,6 +20,16 @@ from dra_driver.lint.nodes import MAX_BYTES, Node, read
 API_VERSION = "config.dra-driver.io/v1alpha1"
 KIND = "ControllerConfig"
 _CODES = tuple(rule.code for rule in RULES)
+
+_KEYS = ("apiVersion", "kind", "webhook", "rules", "namespaces", "matchLabels")
+_EXPECTED = {
+    "string_type": "a text",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "too_short": "at least one label",
+}
+_MAX_SHOWN = 100
 
 Action = Literal["deny", "warn", "off"]
 
@@ -100,8 +111,7 @@ def parse(data: bytes, source: str) -> ControllerConfig:
     try:
         config = ControllerConfig.model_validate(document.value)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)
-        problems += [_problem(document, problem) for problem in found]
+        problems += [_problem(document, problem) for problem in error.errors(include_url=False)]
     if problems:
         raise UsageError(f"{source} is no valid {KIND}: {'; '.join(problems)}")
     return config
@@ -117,4 +127,20 @@ def _problem(document: Node, problem: ErrorDetails) -> str:
             node = node.items[step]
             line = node.line
     where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
-    return f"line {line}: {where.removeprefix('.') or KIND}: {problem['msg']}"
+    return f"line {line}: {where.removeprefix('.') or KIND}: {_in_words(problem)}"
+
+
+def _in_words(problem: ErrorDetails) -> str:
+    match problem["type"]:
+        case "rule":
+            return problem["msg"]
+        case "missing":
+            return "it is required"
+        case "extra_forbidden":
+            near = get_close_matches(str(problem["loc"][-1]), _KEYS, 1)
+            return f"unknown key{f'; did you mean {near[0]}?' if near else ''}"
+        case "literal_error":
+            expected = str(problem["ctx"]["expected"]).replace("'", "")
+        case kind:
+            expected = _EXPECTED.get(kind, "something else")
+    return f"expected {expected}, found {json.dumps(problem['input'], default=str)[:_MAX_SHOWN]}"
