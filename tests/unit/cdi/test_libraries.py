@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from dra_driver.cdi.elf import Machine
 from dra_driver.cdi.libraries import Libraries, Library, find_libraries
@@ -132,6 +133,15 @@ def test_a_cache_that_cannot_be_read_takes_nothing_away(driver: Any, find: Find,
     driver.add_file("/etc/ld.so.cache", cache)
 
     assert find().missing() == ()
+
+
+def test_a_cache_without_end_is_passed_over(driver: Any, find: Find) -> None:
+    os.truncate(driver.add_file("/etc/ld.so.cache"), 1 << 40)
+
+    with capture_logs() as logs:
+        assert find().missing() == ()
+
+    assert [line["event"] for line in logs] == ["loader cache passed over"]
 
 
 def test_a_directory_that_only_links_lead_to_is_looked_into(driver: Any, find: Find) -> None:
