@@ -147,8 +147,14 @@ def _answers(world: World, question: Question, given: Objects) -> Iterator[Diagn
 
 
 def _near(question: Question, objects: Iterable[Mapping[str, Any]]) -> str:
-    here = (one for one in objects if one["metadata"].get("namespace") == question.namespace)
-    return near(question.name, (str(one["metadata"]["name"]) for one in here))
+    here = [
+        str(one["metadata"]["name"])
+        for one in objects
+        if one["metadata"].get("namespace") == question.namespace
+    ]
+    if not here:
+        return f"; namespace {question.namespace} has none at all: -n says which namespace"
+    return near(question.name, here)
 
 
 def _everything(world: World, given: Objects) -> Iterator[Diagnosis]:

@@ -66,6 +66,9 @@ def _findings(question: Question, sources: dict[str, bytes], *, fixing: bool) ->
     with live.connection(question.kubeconfig, instead="name files, without --live") as client:
         found = read_cluster(client, question.namespace, judged=not sources, lists=question.lists)
     if not sources:
+        if all(obj["kind"] == "DeviceClass" for _, obj in (*found.objects, *found.known)):
+            where = f"namespace {question.namespace} has" if question.namespace else "the cluster has"
+            print(f"note: {where} no claims, templates or Pods", file=sys.stderr)
         return lint_objects(found.objects, found.surroundings, beside=found.known, lists=question.lists)
     known = tuple(without(found.known, _objects(sources)))
     judge = partial(lint, surroundings=found.surroundings, beside=known, lists=question.lists)

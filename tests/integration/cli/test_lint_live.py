@@ -66,6 +66,14 @@ def test_a_cluster_without_mistakes_has_no_findings(cluster: Any) -> None:
     assert (0, "") == (cluster.run("lint").code, cluster.run("lint", "-o", "lines").out)
 
 
+def test_a_namespace_without_objects_is_told_from_one_without_mistakes(cluster: Any) -> None:
+    empty = cluster.run("lint").err
+    cluster.claim("fine")
+
+    assert "note: namespace team has no claims, templates or Pods\n" == empty
+    assert "" == cluster.run("lint").err
+
+
 def test_the_place_of_a_finding_is_the_object_and_the_field(cluster: Any) -> None:
     cluster.claim("c", f"{GPU}.productNam == 'NVIDIA L40S'")
 

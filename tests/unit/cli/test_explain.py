@@ -298,7 +298,10 @@ def test_many_nodes_and_reasons_are_cut_short_in_the_table_and_whole_in_json(
         (["explain"], "say what to explain"),
         (["explain", "node", "n1", "-f", "FILE"], "there is nothing to explain about a node"),
         (["explain", "pod", "-f", "FILE"], "say which pod"),
-        (["explain", "pod", "absent", "-f", "FILE"], "there is no Pod default/absent; there are none at all"),
+        (
+            ["explain", "pod", "absent", "-f", "FILE"],
+            "there is no Pod default/absent; namespace default has none at all: -n says which namespace",
+        ),
         (["explain", "claim", "absent", "-f", "FILE"], "there is no ResourceClaim default/absent"),
         (["explain", "claim/absent", "-f", "FILE", "-n", "team"], "there is no ResourceClaim team/absent"),
         (
