@@ -28,9 +28,8 @@ class SpecProof:
     def __init__(self, directory: Path, prefix: str, fresh_seconds: float = 0.0) -> None:
         self._directory = directory
         self._prefix = prefix
-        self._valid: dict[
-            int, ContainerEdits
-        ] = {}  # edits that claims share and that were found valid, by id
+        # Edits that claims share and that were found valid, by id.
+        self._valid: dict[int, ContainerEdits] = {}
         self._others: Mapping[str, tuple[tuple[int, ...], frozenset[str]]] = {}  # name -> state, devices
         self._taken = Shared(self._devices_of_others, fresh_seconds=fresh_seconds)
 

@@ -1,18 +1,14 @@
-"""The CDI spec as far as this driver writes one, and the oldest spec version that can say it.
-
-Container runtimes refuse a file whole if it has an unknown field, an unknown `cdiVersion`, or one that is
-lower than its content needs; and an older runtime refuses a newer version. So the version is never chosen: it
-is computed from what the spec contains (CDI specs-go/version.go), and is as low as that allows.
+"""The CDI spec as far as this driver writes one, at the oldest version that can say it.
 
 JSON rather than YAML: both are legal, JSON needs no dependency and is ten times faster to write.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
+from dra_driver.cdi.versions import latest, minimum_version, version_of_edits, version_of_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +25,6 @@ class DeviceNode:
     major: int | None = None
     minor: int | None = None
     file_mode: int | None = None
-    permissions: str | None = None  # of the cgroup rule; None: rwm
-    uid: int | None = None
     gid: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -41,8 +35,6 @@ class DeviceNode:
             major=self.major,
             minor=self.minor,
             fileMode=self.file_mode,
-            permissions=self.permissions,
-            uid=self.uid,
             gid=self.gid,
         )
 
@@ -54,14 +46,12 @@ class Mount:
     host_path: str
     container_path: str
     options: tuple[str, ...] = ()
-    type: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return _without_none(
             hostPath=self.host_path,
             containerPath=self.container_path,
             options=list(self.options) or None,
-            type=self.type,
         )
 
 
@@ -73,7 +63,6 @@ class Hook:
     path: str
     args: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
-    timeout: int | None = None  # seconds
 
     def as_dict(self) -> dict[str, Any]:
         return _without_none(
@@ -81,7 +70,6 @@ class Hook:
             path=self.path,
             args=list(self.args) or None,
             env=list(self.env) or None,
-            timeout=self.timeout,
         )
 
 
@@ -122,7 +110,7 @@ class ContainerEdits:
         if self._encoded is None:
             body = self.as_dict()
             lists = {name: _to_json(value) for name, value in body.items()}
-            encoded = _Encoded(lists, _version_of_edits(body))
+            encoded = _Encoded(lists, version_of_edits(body))
             object.__setattr__(self, "_encoded", encoded)
         assert self._encoded is not None
         return self._encoded
@@ -142,7 +130,7 @@ class _Encoded:
         lists = dict(self.lists)
         for name, more in other.lists.items():
             lists[name] = f"{lists[name][:-1]},{more[1:]}" if name in lists else more
-        return _Encoded(lists, _latest((self.minimum_version, other.minimum_version)))
+        return _Encoded(lists, latest((self.minimum_version, other.minimum_version)))
 
     def json(self) -> str:
         fields = (f'"{name}":{self.lists[name]}' for name in _LISTS if name in self.lists)
@@ -185,7 +173,7 @@ class Spec:
 
     def to_json(self) -> bytes:
         """The file's content; equal specs give equal bytes, so that a stale file is found by comparing."""
-        versions = [_version_of_names(self.kind, (device.name for device in self.devices))]
+        versions = [version_of_names(self.kind, (device.name for device in self.devices))]
         devices = []
         for device in self.devices:
             edits = device.edits.encoded()
@@ -198,57 +186,11 @@ class Spec:
             encoded = self.edits.encoded()
             versions.append(encoded.minimum_version)
             common = f',"containerEdits":{encoded.json()}'
-        head = f'{{"cdiVersion":"{_latest(versions)}","kind":{_to_json(self.kind)}'
+        head = f'{{"cdiVersion":"{latest(versions)}","kind":{_to_json(self.kind)}'
         return f'{head},"devices":[{",".join(devices)}]{common}}}\n'.encode()
 
 
-def _latest(versions: Iterable[str]) -> str:
-    return max(versions, key=VERSIONS.index)
-
-
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
-
-
-def minimum_version(body: Mapping[str, Any]) -> str:
-    """The lowest `cdiVersion` that a parsed spec of valid shape may carry."""
-    devices = body.get("devices") or ()
-    names = (str(device.get("name", "")) for device in devices)
-    versions = [
-        _version_of_names(str(body.get("kind", "")), names),
-        *map(_version_of_edits, _all_edits(body)),
-    ]
-    if body.get("annotations") or any(device.get("annotations") for device in devices):
-        versions.append("0.6.0")
-    return _latest(versions)
-
-
-def _version_of_names(kind: str, devices: Iterable[str]) -> str:
-    if "." in kind.partition("/")[2]:
-        return "0.6.0"
-    return "0.5.0" if any("0" <= name[:1] <= "9" for name in devices) else "0.3.0"
-
-
-def _version_of_edits(edits: Mapping[str, Any]) -> str:
-    rdt = edits.get("intelRdt")
-    if edits.get("netDevices") or (
-        rdt is not None and (rdt.get("schemata") is not None or rdt.get("enableMonitoring"))
-    ):
-        return "1.1.0"
-    if rdt is not None or edits.get("additionalGids"):
-        return "0.7.0"
-    if any(node.get("hostPath") for node in edits.get("deviceNodes") or ()):
-        return "0.5.0"
-    if any(mount.get("type") for mount in edits.get("mounts") or ()):
-        return "0.4.0"
-    return "0.3.0"
-
-
-def _all_edits(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    if body.get("containerEdits"):
-        yield body["containerEdits"]
-    for device in body.get("devices") or ():
-        if device.get("containerEdits"):
-            yield device["containerEdits"]
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:

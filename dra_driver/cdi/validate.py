@@ -23,7 +23,7 @@ from dra_driver.cdi.shapes import (
     string,
     text,
 )
-from dra_driver.cdi.spec import VERSIONS, minimum_version
+from dra_driver.cdi.versions import VERSIONS, minimum_version
 
 _HOOK_NAMES = ("createContainer", "createRuntime", "poststart", "poststop", "prestart", "startContainer")
 _MAX_ANNOTATIONS_BYTES = 256 * 1024

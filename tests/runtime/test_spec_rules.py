@@ -63,6 +63,7 @@ _TAKEN: dict[str, Any] = {
     "permissions twice": node(permissions="rr"),
     "an empty host path at an old version": node(hostPath="") | {"cdiVersion": "0.3.0"},
     "no options": mount(options=None),
+    "a type": mount(type="bind") | {"cdiVersion": "0.4.0"},
     "an empty type at an old version": mount(type="") | {"cdiVersion": "0.3.0"},
     "relative paths": mount(hostPath="etc", containerPath="x"),
     "a hook": hook(args=["a"], env=["A="], timeout=5),

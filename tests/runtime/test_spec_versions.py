@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_driver.cdi.spec import CdiDevice, ContainerEdits, DeviceNode, Mount, Spec
+from dra_driver.cdi.spec import CdiDevice, ContainerEdits, DeviceNode, Spec
 from tests.runtime.containerd import Containerd
 from tests.runtime.cri import Pod
 
@@ -10,12 +10,10 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
 _KIND = "k8s.gpu.nvidia.com/claim"
 _ENV = ContainerEdits(env=("FROM_SPEC=yes",))
-_MOUNT = ContainerEdits(mounts=(Mount("/etc/os-release", "/from-spec", ("ro", "bind"), type="none"),))
 _NODE = ContainerEdits(device_nodes=(DeviceNode("/dev/from-spec", host_path="/dev/zero"),))
 _GROUP = ContainerEdits(additional_gids=(44201,))
 _SPECS = {
     "0.3.0": (Spec(_KIND, (CdiDevice("a", _ENV),)), "echo $FROM_SPEC", "yes"),
-    "0.4.0": (Spec(_KIND, (CdiDevice("a", _MOUNT),)), "grep -c ^ID= /from-spec", "1"),
     "0.5.0": (Spec(_KIND, (CdiDevice("a", _NODE),)), "stat -c %t:%T /dev/from-spec", "1:5"),
     "0.7.0": (Spec(_KIND, (CdiDevice("a", _GROUP),)), "id -G", "0 44201"),
 }

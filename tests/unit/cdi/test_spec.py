@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from dra_driver.cdi.spec import CdiDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec, minimum_version
+from dra_driver.cdi.spec import CdiDevice, ContainerEdits, DeviceNode, Hook, Mount, Spec
 from dra_driver.cdi.validate import validate
+from dra_driver.cdi.versions import minimum_version
 
 NODE = ContainerEdits(device_nodes=(DeviceNode("/dev/nvidia0"),))
 
@@ -18,7 +19,6 @@ def spec(**changes: Any) -> Spec:
 
 CASES: dict[str, tuple[Spec, str]] = {
     "plain": (spec(), "0.3.0"),
-    "mount type": (spec(edits=ContainerEdits(mounts=(Mount("/a", "/a", type="tmpfs"),))), "0.4.0"),
     "digit": (spec(devices=(CdiDevice("0", NODE),)), "0.5.0"),
     "host path": (spec(edits=ContainerEdits(device_nodes=(DeviceNode("/dev/a", "/x/dev/a"),))), "0.5.0"),
     "dot in class": (spec(kind="nvidia.com/gpu.shared"), "0.6.0"),
@@ -44,6 +44,7 @@ def test_what_is_written_is_valid(written: Spec) -> None:
 @pytest.mark.parametrize(
     ("edits", "version"),
     [
+        ({"mounts": [{"hostPath": "/a", "containerPath": "/a", "type": "tmpfs"}]}, "0.4.0"),
         ({"intelRdt": {"closID": "x"}}, "0.7.0"),
         ({"intelRdt": {"schemata": ["L3:0=f"]}}, "1.1.0"),
         ({"intelRdt": {"enableMonitoring": True}}, "1.1.0"),
@@ -68,9 +69,9 @@ def test_others_write_annotations(place: str) -> None:
 def test_all_fields_are_written_under_their_names_and_absent_ones_are_not() -> None:
     edits = ContainerEdits(
         env=("A=B",),
-        device_nodes=(DeviceNode("/dev/a", "/h/a", "c", 1, 2, 0o666, "rw", 3, 4),),
+        device_nodes=(DeviceNode("/dev/a", "/h/a", "c", 1, 2, 0o666, 4),),
         mounts=(Mount("/h", "/c", ("ro",)),),
-        hooks=(Hook("createContainer", "/hook", ("hook", "x"), ("C=D",), 5),),
+        hooks=(Hook("createContainer", "/hook", ("hook", "x"), ("C=D",)),),
         additional_gids=(44,),
     )
 
@@ -84,8 +85,6 @@ def test_all_fields_are_written_under_their_names_and_absent_ones_are_not() -> N
                 "major": 1,
                 "minor": 2,
                 "fileMode": 438,
-                "permissions": "rw",
-                "uid": 3,
                 "gid": 4,
             }
         ],
@@ -96,7 +95,6 @@ def test_all_fields_are_written_under_their_names_and_absent_ones_are_not() -> N
                 "path": "/hook",
                 "args": ["hook", "x"],
                 "env": ["C=D"],
-                "timeout": 5,
             }
         ],
         "additionalGids": [44],
