@@ -94,8 +94,7 @@ class Application:
     # Reading
 
     def _get(self, request: Request, target: Target) -> Answer:
-        if target.subresource not in {None, "status"} or (target.subresource and not target.kind.has_status):
-            raise status.no_such_resource()
+        self._check_named(target)
         return self._answers.one(request, target, current(self._storage, target.kind, target.key))
 
     def _list(self, request: Request, target: Target) -> Answer:
@@ -132,14 +131,14 @@ class Application:
         return Answer(encode(done), 201)
 
     def _update(self, request: Request, target: Target) -> Answer:
-        self._check_writable(target)
+        self._check_named(target)
         options = write_options(request.query, "UpdateOptions", request.user_agent)
         body = bodies.decode(request, target.kind.resource.kind)
         stored = self._registry.update(target, body, options)
         return self._answers.one(request, target, stored, warnings=options.warnings)
 
     def _patch(self, request: Request, target: Target) -> Answer:
-        self._check_writable(target)
+        self._check_named(target)
         content_type = request.content_type.split(";")[0].strip()
         if content_type not in _PATCHES:
             raise status.StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
@@ -149,7 +148,8 @@ class Application:
         code = 201 if created else 200
         return self._answers.one(request, target, stored, code=code, warnings=options.warnings)
 
-    def _check_writable(self, target: Target) -> None:
+    def _check_named(self, target: Target) -> None:
+        """Hold that a path names an object, or the status of one that has any."""
         if target.name is None:
             raise status.method_not_allowed()
         if target.subresource is not None and not (target.subresource == "status" and target.kind.has_status):
