@@ -10,6 +10,7 @@ import yaml
 
 from dra_driver.cli.demo_report import Devices
 from dra_driver.cli.objects import documents
+from dra_driver.cli.worlds import packaged_classes
 from dra_driver.embedded.cluster import Cluster
 from dra_driver.errors import UsageError
 from dra_driver.kube.errors import AlreadyExistsError
@@ -72,7 +73,6 @@ def read_files(files: Iterable[Path]) -> list[dict[str, Any]]:
 
 def apply(cluster: Cluster, manifests: Iterable[dict[str, Any]]) -> list[str]:
     """Create the objects, and namespaces and the classes where they are missing; the names of what was made."""
-    classes = list(yaml.safe_load_all((_FOLDER / "deviceclasses.yaml").read_text()))
     given = list(manifests)
     # A Namespace of the user's own carries labels that matter (admin access), so it comes before those implied.
     given.sort(key=lambda manifest: manifest["kind"] != "Namespace")
@@ -81,7 +81,7 @@ def apply(cluster: Cluster, manifests: Iterable[dict[str, Any]]) -> list[str]:
     implied = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}} for space in sorted(spaces)
     ]
-    for manifest in [*implied, *classes]:
+    for manifest in [*implied, *packaged_classes()]:
         _create_missing(cluster, manifest)
     made = [manifest for manifest in given if _create_missing(cluster, manifest)]
     return [f"{manifest['kind']} {manifest['metadata']['name']}" for manifest in made]

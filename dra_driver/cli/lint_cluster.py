@@ -86,9 +86,12 @@ def _is_made(obj: Object) -> bool:
 
 
 def _is_ours(obj: Object) -> bool:
-    ours = {one["metadata"]["name"]: one["spec"]["selectors"] for one in packaged_classes()}
-    name, spec = obj["metadata"]["name"], obj.get("spec") or {}
-    return obj["kind"] == DEVICE_CLASSES.kind and name in ours and ours[name] == spec.get("selectors")
+    if obj["kind"] != DEVICE_CLASSES.kind:
+        return False
+    name, selectors = obj["metadata"]["name"], (obj.get("spec") or {}).get("selectors")
+    return any(
+        (name, selectors) == (c["metadata"]["name"], c["spec"]["selectors"]) for c in packaged_classes()
+    )
 
 
 def _devices(slices: Iterable[Object], *, lists: bool) -> tuple[KnownDevice, ...]:

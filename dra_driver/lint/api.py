@@ -4,7 +4,6 @@ The rules are those of `dra_driver.resource.validation`; here they get places. v
 that they are stored as. Selectors are left to the rules that see into them, but for their cost.
 """
 
-import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -50,43 +49,7 @@ def _problems(manifest: Manifest, context: Context) -> list[Problem]:
         refused = compile_selector(expression, lists=context.lists)
         return TOO_COMPLEX if refused == TOO_COMPLEX else None
 
-    found = validate(obj, compile_selector=cost, lists=context.lists)
-    unknown = [problem for problem in found if problem.stage == "strict"]
-    if unknown and len(unknown) == len(found):
-        # A server stops at unknown fields; without them it would say the rest as well.
-        found += validate(_without(obj, unknown), compile_selector=cost, lists=context.lists)
-    return found
-
-
-def _without(obj: Mapping[str, Any], unknown: list[Problem]) -> Mapping[str, Any]:
-    """A copy that lacks the unknown fields."""
-    pruned = copy.deepcopy(dict(obj))
-    for problem in unknown:
-        _remove(pruned, problem.path)
-    return pruned
-
-
-def _remove(value: Any, path: str) -> None:
-    """Delete the field at a path that validation made, from names, indices and keys."""
-    while path and isinstance(value, dict | list):
-        if isinstance(value, list):
-            number, _, path = path.removeprefix("[").partition("]")
-            value = value[int(number)]
-            path = path.removeprefix(".")
-            continue
-        if path.startswith("["):
-            key, _, path = path[1:].partition("]")
-            value, path = value.get(key), path.removeprefix(".")
-            continue
-        if path in value:
-            del value[path]
-            return
-        name = min(
-            (known for known in value if path.startswith((f"{known}.", f"{known}["))), key=len, default=None
-        )
-        if name is None:
-            return
-        value, path = value[name], path[len(name) :].removeprefix(".")
+    return validate(obj, compile_selector=cost, lists=context.lists, beyond_unknown=True)
 
 
 def _finding(context: Context, manifest: Manifest, problem: Problem) -> Finding:

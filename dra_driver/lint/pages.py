@@ -61,6 +61,8 @@ kubectl get resourceslices,deviceclasses -o yaml > cluster.yaml
 dra-driver lint cluster.yaml claim.yaml
 ```
 
+A dump of some hundred nodes is larger than the [limits](#limits) allow; there `--live` is the way.
+
 Attributes that are lists of values are known with `--list-attributes`; clusters refuse them while the gate
 DRAListTypeAttributes is off, as it is by default up to 1.37.
 

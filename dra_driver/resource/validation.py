@@ -39,13 +39,14 @@ def validate(
     compile_selector: CompileSelector = no_compiler,
     admin_namespace: bool = True,
     lists: bool = False,
+    beyond_unknown: bool = False,
 ) -> list[Problem]:
     """The problems of `obj`, a resource.k8s.io object; none where a server would create it.
 
     A status is judged as one that is being set, though creation itself would drop it. Problems of decoding come
-    alone, since a server stops there. `admin_namespace` tells whether the object's
-    namespace carries the label that permits `adminAccess`. Selectors are compiled only with `compile_selector`.
-    Without `lists` the gate DRAListTypeAttributes is off, as by default up to 1.37: a server then takes lists of
+    alone, since a server stops there; with `beyond_unknown` fields that it does not know are no reason to stop.
+    `admin_namespace` tells whether the object's namespace carries the label that permits `adminAccess`. Selectors
+    are compiled only with `compile_selector`. Without `lists` the gate DRAListTypeAttributes is off, as by default up to 1.37: a server then takes lists of
     values away before it looks at the attribute.
     """
     kind = _KINDS.get(str(obj.get("kind")))
@@ -54,9 +55,10 @@ def validate(
     served = [f"{_GROUP}/{version}" for version in kind.versions]
     if obj.get("apiVersion") not in served:
         return [not_supported("apiVersion", str(obj.get("apiVersion") or ""), served)]
-    if problems := decode(obj, kind.shape):
-        return problems
-    found = [*metadata(obj.get("metadata") or {}, namespaced=kind.namespaced)]
+    found = decode(obj, kind.shape)
+    if found and not (beyond_unknown and all(problem.stage == "strict" for problem in found)):
+        return found
+    found += [*metadata(obj.get("metadata") or {}, namespaced=kind.namespaced)]
     if obj["kind"] == "ResourceSlice" and not lists:
         obj = without_lists(obj)
     found += kind.rules(obj, compile_selector)
