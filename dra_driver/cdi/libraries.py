@@ -98,7 +98,7 @@ def find_libraries(look: Look, kernel_version: str | None) -> Libraries:
     found: dict[str, Library] = {}
     for library in libraries:
         if library.machine is machine:
-            found.setdefault(library.names[0], library)
+            found.setdefault(library.names[:2][-1], library)  # of those with one soname, the first
         else:
             problems[library.path] = f"it is for {library.machine.name.lower()}"
     return Libraries(version, tuple(found.values()), tuple(versions), problems)
@@ -186,8 +186,16 @@ def _in_directory(
         except OSError as error:
             problems[path] = f"it cannot be read ({error.strerror})"
         else:
-            known_by = dict.fromkeys(f"{subdirectory}{known}" for known in _names(name, elf.soname, names))
-            yield Library(look.host_path(real), directory, tuple(known_by), elf.machine)
+            if not _is_passed_over(look, path, real, elf.soname):
+                known_by = dict.fromkeys(subdirectory + known for known in _names(name, elf.soname, names))
+                yield Library(look.host_path(real), directory, tuple(known_by), elf.machine)
+
+
+def _is_passed_over(look: Look, path: str, real: str, soname: str | None) -> bool:
+    """Whether this is a part with a version of its own that another version, which the link leads to, has replaced."""
+    directory, _, name = path.rpartition("/")
+    linked = soname and _OF_OTHER_VERSIONS.fullmatch(name) and look.file(f"{directory}/{soname}")
+    return bool(linked) and linked != real
 
 
 def _names(name: str, soname: str | None, siblings: frozenset[str]) -> Iterator[str]:

@@ -79,6 +79,29 @@ def test_parts_with_versions_of_their_own_count_by_their_names(driver: Any, find
     }
 
 
+@pytest.mark.parametrize("current", ["1.1.9", "1.1.13", "1.1.20"])
+def test_of_parts_in_several_versions_the_one_that_the_link_leads_to_counts(
+    driver: Any, find: Find, current: str
+) -> None:
+    for version in sorted(("1.1.9", "1.1.13", "1.1.20"), key=lambda version: version == current):
+        driver.add_library("libnvidia-egl-wayland", "libnvidia-egl-wayland.so.1", version=version)
+
+    found = [library.names for library in find().found if library.stem == "libnvidia-egl-wayland"]
+
+    assert found == [(f"libnvidia-egl-wayland.so.{current}", "libnvidia-egl-wayland.so.1")]
+
+
+def test_of_parts_in_two_directories_the_first_counts(driver: Any, find: Find) -> None:
+    driver.add_library("libnvidia-egl-gbm", "libnvidia-egl-gbm.so.1", version="1.1.2")
+    driver.add_file(
+        "/usr/lib64/libnvidia-egl-gbm.so.1.1.1", shared_library("libnvidia-egl-gbm.so.1", "x86_64")
+    )
+
+    found = [library.names[0] for library in find().found if library.stem == "libnvidia-egl-gbm"]
+
+    assert found == ["libnvidia-egl-gbm.so.1.1.1"]
+
+
 def test_names_that_no_soname_gives_are_added(driver: Any, find: Find) -> None:
     driver.add_library("libGLX_nvidia", "libGLX_nvidia.so.0")
     driver.add_library("libnvidia-opticalflow", "libnvidia-opticalflow.so.1")
