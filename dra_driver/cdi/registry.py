@@ -12,6 +12,7 @@ comes too late, or goes too early, is noticed.
 
 import json
 import re
+import stat
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,8 @@ def _spec_files(directory: Path) -> Iterator[Path]:
 
 def read_spec(path: Path) -> Mapping[str, Any]:
     """The spec in a file; ValueError with all that is wrong with it, OSError where it cannot be read."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is no regular file")  # of a pipe, a read would not end
     return spec_of(path.read_text(encoding="utf-8"))
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,8 @@ def test_files_of_others_that_take_no_device_of_ours_do_not_matter(store: SpecSt
     (store.directory / "other.json").write_text(content)
     (store.directory / "folder.json").mkdir()
     (store.directory / "nowhere.json").symlink_to("none")
+    (store.directory / "endless.json").symlink_to("/dev/zero")
+    os.mkfifo(store.directory / "pipe.json")
 
     assert store.ensure(UID, spec(store))
 
