@@ -49,6 +49,7 @@ class Replica:
 
     def __init__(self, kubeconfig: Path, identity: str, *arguments: str) -> None:
         flags = ["--namespace", NAMESPACE, "--identity", identity, *arguments]
+        self.stopped = False
         self.client = Client.connect(kubeconfig)
         self.registry = CollectorRegistry()
         surroundings = Surroundings(parse(flags, {}), DEFAULT, self.client, self.registry)
@@ -61,6 +62,7 @@ class Replica:
         return self.registry.get_sample_value(name, labels)
 
     def stop(self) -> None:
+        self.stopped = True
         self.explainer.stop()
         self.view.stop()
         self.client.close()
@@ -71,6 +73,7 @@ class Site:
 
     def __init__(self, directory: Path) -> None:
         self._closing = contextlib.ExitStack()
+        self._replicas: list[Replica] = []
         self.cluster = self._closing.enter_context(Cluster(directory))
         self.client = self.cluster.client
         for name in (NAMESPACE, "team"):
@@ -83,6 +86,7 @@ class Site:
     def replica(self, identity: str = "a", *arguments: str) -> Replica:
         replica = Replica(self.cluster.kubeconfig, identity, *arguments)
         self._closing.callback(replica.stop)
+        self._replicas.append(replica)
         return replica
 
     def create(self, resource: Resource, body: Object) -> Object:
@@ -91,7 +95,16 @@ class Site:
         created = self.client.create(resource, typed)
         if status:
             created = self.client.replace(resource, {**created, "status": status}, subresource="status")
+        if resource is not PODS:  # what is decided on a later Pod, or said of it, is to take it into account
+            wait(lambda: self._is_seen(resource, created))
         return created
+
+    def _is_seen(self, resource: Resource, created: Object) -> bool:
+        """Whether the scheduler and the replicas have the object in their copies."""
+        views = [replica.view._all for replica in self._replicas if not replica.stopped]
+        copies = [copy for view in (self.cluster.scheduler._reflectors, *views) for copy in view]
+        name, namespace = created["metadata"]["name"], created["metadata"].get("namespace")
+        return all(copy.get(name, namespace) for copy in copies if copy.name == resource.plural)
 
     def claim(self, name: str, **exactly: Any) -> Object:
         return self.create(
@@ -173,7 +186,7 @@ def test_a_claim_made_from_a_template_says_what_its_pod_says(site: Site) -> None
         {"metadata": {"name": "t", "namespace": "team"}, "spec": {"spec": spec(count=20)}},
     )
     site.pod("p", resourceClaimTemplateName="t")
-    said = site.event("Pod", "p")["message"].partition(": ")[2]
+    said = site.event("Pod", "p", contains="20 devices wanted")["message"].partition(": ")[2]
     (claim,) = wait(lambda: site.events(kind="ResourceClaim"))
     assert claim["message"] == f"cannot be allocated: {said}"
 
