@@ -3,7 +3,8 @@
 The `kubernetes` library's watch and informer are not used: they ask again without a pause when a server closes
 each watch at once (measured: 1,460 requests a second), know no bookmarks, and hang on a peer that is gone.
 
-* A watch starts where the list, the last event or the last bookmark ended. 410 is normal and means list again.
+* A watch starts where the list, the last event or the last bookmark ended. 410 is normal and means list again; so does
+  a version below those before, of a server that was restored from a backup, or made anew.
 * What failed, or ended within a second, is tried again after 1 s to 30 s with jitter; a watch that held, or
   brought news, sets that back to 1 s.
 * `adopt` and `forget` put in what our own writes returned. For a minute, older news about these objects, which
@@ -150,6 +151,12 @@ class Reflector:
                 ):
                     heard = True
                     self.error = None
+                    if event.type != "DELETED" and _version(event.object) < self._heard:
+                        version = None
+                        log.info(
+                            "the server went back in time, listing again", resource=self._resource.plural
+                        )
+                        break
                     version = event.object["metadata"]["resourceVersion"]
                     if event.type == "BOOKMARK":
                         with self._lock:

@@ -55,5 +55,7 @@ class Speaker:
         return False
 
     def forget(self) -> None:
-        """Start anew: somebody else has spoken meanwhile."""
+        """Start anew: somebody else speaks meanwhile."""
+        for about in self._said:
+            self._recorder.withdraw(about, self._reason)
         self._said.clear()

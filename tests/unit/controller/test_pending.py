@@ -234,6 +234,12 @@ class TestSpeaker:
         assert speaker.say(texts)
         assert recorder.backlog == 100
 
+    def test_who_forgets_leaves_nothing_to_be_sent(self, recorder: Recorder) -> None:
+        speaker = Speaker(recorder, Reason.CLAIM_NOT_SATISFIABLE)
+        speaker.say({self.ABOUT: "a"})
+        speaker.forget()
+        assert recorder.backlog == 0
+
     def test_whom_nothing_was_said_of_comes_before_reminders_and_those_before_by_age(
         self, recorder: Recorder
     ) -> None:

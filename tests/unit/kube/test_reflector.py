@@ -315,3 +315,16 @@ def test_an_event_of_another_shape_does_not_end_it(serve: Serve, follow: Callabl
     seen = Seen()
     follow(client, seen)
     seen.wait_for(("ADDED", "a"))
+
+
+def test_a_server_that_has_gone_back_is_listed_again(serve: Serve, follow: Callable[..., Reflector]) -> None:
+    _, client = serve(
+        listing(50, pod("a", 49)),
+        Stream([event("ADDED", pod("c", 3))], hold=True),
+        listing(4, pod("b", 2), pod("c", 3)),
+        Stream(hold=True),
+    )
+    seen = Seen()
+    reflector = follow(client, seen)
+    seen.wait_for(("ADDED", "a"), ("DELETED", "a"), ("ADDED", "b"), ("ADDED", "c"))
+    assert {one["metadata"]["name"] for one in reflector.snapshot()} == {"b", "c"}
