@@ -30,6 +30,13 @@ class Kernel:
         """The host directory that firmware is loaded from before all others, where one is set."""
         return _first_line(f"{self._sysfs}/module/firmware_class/parameters/path")
 
+    def minor(self, pci_address: str) -> int | None:
+        """The number of a GPU's node as it is now; None where the driver does not tell."""
+        text = _read(f"{self._proc}/driver/nvidia/gpus/{pci_address}/information")
+        _, _, after = text.partition("Device Minor:")
+        number = after.partition("\n")[0].strip()
+        return int(number) if number.isdecimal() else None
+
     def drm_nodes(self, pci_address: str) -> tuple[str, ...]:
         """The nodes of a GPU below /dev/dri, "card1" and "renderD129"."""
         directory = f"{self._sysfs}/bus/pci/devices/{pci_address}/drm"

@@ -58,7 +58,17 @@ class DeviceNodes:
         self.control = self._edits(self._current(self._control))
 
     def gpu(self, gpu: Gpu, minor: int) -> ContainerEdits:
-        """The node of a physical GPU; HardwareError where it, or a control node, is missing or of an old driver."""
+        """The node of a physical GPU; HardwareError where it, or a control node, is missing or of an old driver.
+
+        `minor` is its number when the hardware was last looked at: a reload of the driver may number GPUs anew, and
+        would give the container another one.
+        """
+        now = self._kernel.minor(gpu.pci_address)
+        if now is not None and now != minor:
+            raise HardwareError(
+                f"GPU {gpu.uuid} cannot be given to a container: it is /dev/nvidia{now} on the node now, and was "
+                f"/dev/nvidia{minor} when its hardware was last looked at; wait until that is looked at again"
+            )
         path = f"/dev/nvidia{minor}"
         found = self.root.find_node(path)
         problem = self._problem(path, found, minor)

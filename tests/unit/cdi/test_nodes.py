@@ -249,6 +249,31 @@ def test_a_kernel_module_that_is_loaded_under_a_new_name_is_loaded(driver: Any) 
     assert driver.edits(nodes=CHARACTER_DEVICES).now().device(GPU, A100)
 
 
+def test_a_gpu_that_was_numbered_anew_is_refused_until_it_is_looked_at_again(driver: Any) -> None:
+    driver.add("nvidia2")
+    information = driver.proc / "driver/nvidia/gpus" / PCI / "information"
+    information.parent.mkdir(parents=True)
+    information.write_text("Model: \t\t NVIDIA A100\nDevice Minor: \t 2\nGPU Excluded:\t No\n")
+    edits = driver.edits()
+
+    with pytest.raises(
+        HardwareError,
+        match=r"GPU-1 cannot be given .*: it is /dev/nvidia2 on the node now, and was /dev/nvidia1 when",
+    ):
+        edits.now().device(GPU, A100)
+
+    assert paths(edits.now().device(GPU, replace(A100, minor=2)).device_nodes) == ["/dev/nvidia2"]
+
+
+@pytest.mark.parametrize("text", ["", "Device Minor: \t x\n", "Device Minor:"])
+def test_a_driver_that_does_not_tell_a_gpus_number_is_believed(driver: Any, text: str) -> None:
+    information = driver.proc / "driver/nvidia/gpus" / PCI / "information"
+    information.parent.mkdir(parents=True)
+    information.write_text(text)
+
+    assert driver.edits().now().device(GPU, A100)
+
+
 @pytest.mark.root
 def test_the_node_of_another_gpu_under_this_name_is_refused(driver: Any) -> None:
     make_nodes(driver, nvidia=MAJOR, nvidia_uvm=MAJOR)
