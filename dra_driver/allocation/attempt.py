@@ -4,7 +4,7 @@ Everything is taken in one step and given back in one, so a candidate that is re
 behind; Kubernetes up to 1.36 kept its counters (kubernetes/kubernetes#140436).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,6 +40,7 @@ class Attempt:
         self._chosen: dict[DeviceId, set[int]] = {}  # by which claims
         self._shares: dict[DeviceId, int] = {}  # of devices that are shared
         self._used: dict[DeviceId, dict[str, int]] = {}  # of their capacity
+        self._consumptions: dict[tuple[int, int], Mapping[str, Quantity] | None] = {}  # of request and device
 
     def in_use(self, claim: int, request: Request, device: Device) -> bool:
         """Whether the device is out of the question; for admin access only the same claim's devices are."""
@@ -48,16 +49,20 @@ class Attempt:
             return claim in chosen
         return bool(chosen) or device.id in self._allocated.devices
 
-    def consumption(self, request: Request, device: Device) -> Mapping[str, Quantity] | None:
+    def _consumption(self, request: Request, device: Device) -> Mapping[str, Quantity] | None:
         """What the request takes of the device's capacity; None where that is not left."""
         if not device.capacity and not request.capacity:
             return {}
-        taken = capacity.consumption(device, request.capacity)
+        key = id(request), id(device)
+        if key not in self._consumptions:
+            self._consumptions[key] = capacity.consumption(device, request.capacity)
+        taken = self._consumptions[key]
         if taken is None:
             return None
-        used = dict(self._allocated.capacity.get(device.id) or {})
-        for name, amount in (self._used.get(device.id) or {}).items():
-            used[name] = used.get(name, 0) + amount
+        used = self._allocated.capacity.get(device.id) or {}
+        chosen = self._used.get(device.id)
+        if chosen:
+            used = {name: used.get(name, 0) + chosen.get(name, 0) for name in taken}
         return taken if capacity.fits(device, taken, used) else None
 
     def take(self, claim: int, request: Request, candidate: Candidate) -> Callable[[], None] | None:
@@ -74,15 +79,39 @@ class Attempt:
         self._record(claim, Choice(request, candidate, consumed if candidate.device.shareable else {}), undo)
         return give_back
 
+    def could_take(self, claim: int, request: Request, candidate: Candidate) -> bool:
+        """Whether `take` would give the device to the request."""
+        undo: _Undo = []
+        consumed = self._reserve(claim, request, candidate, undo)
+        _give_back(undo)
+        return consumed is not None
+
+    def state(self, claim: int, devices: Container[DeviceId]) -> Hashable:
+        """What decides which of the devices can be added for the rest of the claim and for later claims.
+
+        One whose counters would not suffice once more is out of the question, whether it is in use or not.
+        """
+        in_use = frozenset(
+            (user, choice.candidate.device.id)
+            for user, choices in enumerate(self.choices)
+            for choice in choices
+            if choice.candidate.device.id in devices
+            and not choice.candidate.device.shareable
+            and self._counters.suffice(choice.candidate.pool, choice.candidate.device)
+        )
+        shared = frozenset(
+            (device, *sorted(self._used[device].items())) for device, shares in self._shares.items() if shares
+        )
+        rules = tuple(constraint.state() for constraint in self._constraints[claim])
+        return len(self.choices[claim]), in_use, shared, self._counters.amounts(), rules
+
     def _reserve(
         self, claim: int, request: Request, candidate: Candidate, undo: _Undo
     ) -> Mapping[str, Quantity] | None:
         device = candidate.device
         if self.in_use(claim, request, device):
             return None
-        consumed = self.consumption(request, device)
-        # Of all devices, one that a constraint is against is an error, whatever is left of its capacity.
-        if consumed is None and not request.wants_all:
+        if not taints.tolerated(device.raw.get("taints") or (), request.tolerations):
             return None
         # Of a device that is shared, the first share pays for its counters.
         paid = device.shareable and (device.id in self._allocated.shared or self._shares.get(device.id))
@@ -90,9 +119,7 @@ class Attempt:
             if not self._counters.take(candidate.pool, device):
                 return None
             undo.append(partial(self._counters.give_back, candidate.pool, device))
-        if not taints.tolerated(device.raw.get("taints") or (), request.tolerations):
-            return None
-        return consumed if self._constrain(claim, request, device, undo) else None
+        return self._consumption(request, device) if self._constrain(claim, request, device, undo) else None
 
     def _constrain(self, claim: int, request: Request, device: Device, undo: _Undo) -> bool:
         for constraint in self._constraints[claim]:

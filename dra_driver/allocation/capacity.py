@@ -5,6 +5,7 @@ rounded up by the device's request policy, in whole units as the allocator does 
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from dra_driver.allocation.model import Device
@@ -37,44 +38,50 @@ def suffices(device: Device, requests: Mapping[str, Any]) -> bool:
 def fits(device: Device, taken: Mapping[str, Quantity], used: Mapping[str, int]) -> bool:
     """Whether the amounts are left beside what is used already."""
     return all(
-        used.get(name, 0) + amount.nanos <= Quantity.parse(str(device.capacity[name]["value"])).nanos
+        used.get(name, 0) + amount.nanos <= _quantity(device.capacity[name]["value"]).nanos
         for name, amount in taken.items()
     )
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _quantity(value: Any) -> Quantity:
+    """A search compares the same few amounts again and again."""
+    return Quantity.parse(str(value))
 
 
 def _consumed(capacity: Mapping[str, Any], policy: Mapping[str, Any], request: Any) -> Quantity:
     if request is None:
         default = policy.get("default")
-        return Quantity.parse(str(capacity["value"] if default is None else default))
-    asked = Quantity.parse(str(request))
+        return _quantity(capacity["value"] if default is None else default)
+    asked = _quantity(request)
     bounds = policy.get("validRange") or {}
     if bounds.get("min") is not None:
         return _rounded(asked, bounds)
-    values = [Quantity.parse(str(value)) for value in policy.get("validValues") or ()]
+    values = [_quantity(value) for value in policy.get("validValues") or ()]
     return next((value for value in values if value >= asked), asked)
 
 
 def _rounded(asked: Quantity, bounds: Mapping[str, Any]) -> Quantity:
-    least = Quantity.parse(str(bounds["min"]))
+    least = _quantity(bounds["min"])
     if asked < least:
         return least
     if bounds.get("step") is None:
         return asked
-    step = Quantity.parse(str(bounds["step"])).value
+    step = _quantity(bounds["step"]).value
     steps = -(-(asked.value - least.value) // step)
     return Quantity((least.value + step * steps) * _NANO, Format.BINARY_SI)
 
 
 def _violates(policy: Mapping[str, Any], amount: Quantity) -> bool:
-    if policy.get("default") is not None and amount == Quantity.parse(str(policy["default"])):
+    if policy.get("default") is not None and amount == _quantity(policy["default"]):
         return False
     bounds = policy.get("validRange")
     if bounds:
-        if bounds.get("max") is not None and amount > Quantity.parse(str(bounds["max"])):
+        if bounds.get("max") is not None and amount > _quantity(bounds["max"]):
             return True
         if bounds.get("step") is not None:
-            least = Quantity.parse(str(bounds["min"])).value
-            return (amount.value - least) % Quantity.parse(str(bounds["step"])).value != 0
+            least = _quantity(bounds["min"]).value
+            return (amount.value - least) % _quantity(bounds["step"]).value != 0
         return False
     values = policy.get("validValues")
-    return bool(values) and all(Quantity.parse(str(value)) != amount for value in values or ())
+    return bool(values) and all(_quantity(value) != amount for value in values or ())

@@ -4,7 +4,7 @@ Kubernetes keys distinctAttribute by request name, so of a request with several 
 remembered; this is kept, since the answers must agree.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol
 
 from dra_driver.allocation.errors import AllocationError
@@ -18,6 +18,10 @@ class Constraint(Protocol):
 
     def add(self, request: str, subrequest: str | None, device: Device) -> Undo | None:
         """Take the device in; what takes it back, or None where the rule does not allow it."""
+        ...
+
+    def state(self) -> Hashable:
+        """What the devices so far mean for the next; equal where they mean the same."""
         ...
 
 
@@ -77,6 +81,9 @@ class _Match:
         self._shared = shared
         return lambda: self._restore(before)
 
+    def state(self) -> Hashable:
+        return self._shared
+
     def _restore(self, shared: Values | None) -> None:
         self._shared = shared
 
@@ -101,6 +108,9 @@ class _Distinct:
             return None
         self._values[request] = values
         return lambda: self._remove(request)
+
+    def state(self) -> Hashable:
+        return frozenset(self._values.items())
 
     def _remove(self, request: str) -> None:
         self._values.pop(request, None)

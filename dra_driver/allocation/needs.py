@@ -38,6 +38,7 @@ class Need:
         self._select = select
         self._selectable: list[bool | None] = [None] * len(candidates)
         self._left: list[int] | None = None
+        self._known: bool | None = None
 
     def selectable(self, index: int) -> bool:
         """Whether the request selects the candidate; AllocationError where a selector fails."""
@@ -45,6 +46,24 @@ class Need:
         if known is None:
             known = self._selectable[index] = self._select(self.candidates[index])
         return known
+
+    def is_known(self) -> bool:
+        """Ask about every candidate: whether each selector gave an answer."""
+        if self._known is None:
+            try:
+                for index in range(len(self.candidates)):
+                    self.selectable(index)
+                self._known = True
+            except AllocationError:
+                self._known = False
+        return self._known
+
+    def selected(self) -> Iterator[Device]:
+        """The devices that the request selects, or may select where a selector fails."""
+        self.is_known()
+        for known, candidate in zip(self._selectable, self.candidates, strict=True):
+            if known is not False:
+                yield candidate.device
 
     def rule_out(self, devices: Collection[DeviceId]) -> None:
         """These devices are taken for good, so their selectors need not be looked at."""

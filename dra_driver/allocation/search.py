@@ -7,6 +7,8 @@ matter of Python's stack.
 A device found for a request is followed only by later devices for the same request: combinations, not
 permutations. More than 32 devices in a claim cannot be mended by other devices, only by another subrequest, so the
 search falls back to the last choice of one at once, and behind it where all its subrequests are too many.
+
+A search that takes long is spared what nothing can come of (bounds.py).
 """
 
 import time
@@ -17,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from dra_driver.allocation.attempt import Attempt, Choice
+from dra_driver.allocation.bounds import Bounds
 from dra_driver.allocation.capacity import suffices
 from dra_driver.allocation.errors import AllocationError
 from dra_driver.allocation.matching import Matcher
@@ -27,6 +30,7 @@ from dra_driver.allocation.requests import MAX_RESULTS, Claim, Request
 from dra_driver.allocation.state import Allocated
 
 _CLOCK_EVERY = 64  # steps between looks at the clock
+_HARD = 500  # steps; what is not done by then is pruned by what takes longer than a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class Search:
         self._matcher = matcher
         self._deadline = deadline
         self._steps = 0
+        self._bounds: Bounds | None = None
         self._usable = tuple(usable(pools))
         self._attempt = Attempt(claims, allocated, lists=matcher.lists)
         self._needs = [
@@ -104,6 +109,8 @@ class Search:
 
     def _tick(self) -> None:
         self._steps += 1
+        if self._steps == _HARD:
+            self._bounds = Bounds(self._claims, self._needs, self._attempt)
         if self._steps % _CLOCK_EVERY == 0 and time.monotonic() > self._deadline:
             raise AllocationError(f"node {node_name(self._node)}: timed out trying to allocate devices")
 
@@ -134,6 +141,8 @@ class Search:
             return
         alternatives = self._needs[at.claim][at.request]
         if at.alternative is None:
+            if self._bounds is not None and self._bounds.has_failed(at.claim, at.request):
+                return
             too_many = 0
             for index in range(len(alternatives)):
                 try:
@@ -142,6 +151,8 @@ class Search:
                     too_many += 1
             if too_many == len(alternatives):
                 raise _TooManyError
+            if self._bounds is not None:
+                self._bounds.add_failure(at.claim, at.request)
             return
         need = alternatives[at.alternative]
         missing = need.count - at.taken
@@ -151,6 +162,8 @@ class Search:
             return
         if len(self._attempt.choices[at.claim]) + missing > MAX_RESULTS:
             raise _TooManyError
+        if self._bounds is not None and self._bounds.hopeless(at.claim, at.request, need, missing, at.start):
+            return
         if need.request.wants_all:
             # The order does not matter when all are needed, so there is nothing else to try.
             yield from self._with(at, need, at.taken)

@@ -4,7 +4,7 @@ Results for admin access take nothing. Results with a share id take capacity, no
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from dra_driver.allocation.model import Counters, Device, DeviceId, Pool, PoolId, nanos
@@ -44,6 +44,7 @@ class CounterLedger:
     def __init__(self, allocated: Allocated) -> None:
         self._allocated = allocated
         self._left: dict[PoolId, Counters] = {}
+        self._overdrawn: set[PoolId] = set()
 
     def take(self, pool: Pool, device: Device) -> bool:
         """Charge the device's counters; False, and nothing charged, where they do not suffice.
@@ -51,18 +52,37 @@ class CounterLedger:
         A counter of the pool that is negative already, since its total was lowered under its use, blocks every
         device that uses counters there.
         """
-        left = self.left(pool)
-        self._charge(left, device, -1)
-        if any(amount < 0 for counters in left.values() for amount in counters.values()):
-            self._charge(left, device, 1)
+        if not self.suffice(pool, device):
             return False
+        self._charge(self.left(pool), device, -1)
         return True
+
+    def suffice(self, pool: Pool, device: Device) -> bool:
+        """Whether `take` would charge the device's counters."""
+        if not device.consumes:
+            return True
+        left = self.left(pool)
+        return pool.id not in self._overdrawn and all(
+            left[name][counter] >= amount
+            for name, counters in device.consumes.items()
+            for counter, amount in counters.items()
+        )
+
+    def amounts(self) -> Hashable:
+        """What is left, as far as it was asked for; equal for equal amounts."""
+        return frozenset(
+            (pool, name, *counters.values())
+            for pool, left in self._left.items()
+            for name, counters in left.items()
+        )
 
     def left(self, pool: Pool) -> Counters:
         """What is left of the counters of a pool; not to be changed."""
         left = self._left.get(pool.id)
         if left is None:
             left = self._left[pool.id] = self._available(pool)
+            if any(amount < 0 for counters in left.values() for amount in counters.values()):
+                self._overdrawn.add(pool.id)
         return left
 
     def give_back(self, pool: Pool, device: Device) -> None:

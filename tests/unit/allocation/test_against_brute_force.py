@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dra_driver.allocation import AllocationError, allocate
+from dra_driver.allocation import AllocationError, allocate, search
 
 Object = dict[str, Any]
 Assignment = list[tuple[int, str, Object, Object]]  # claim, request name, request, device
@@ -212,6 +213,14 @@ def as_assignment(
             admin = request["admin"] and not sub
             found.append((claim, name, {**request, "admin": admin}, given_devices[int(device["device"][1:])]))
     return found
+
+
+@pytest.fixture(scope="module", params=[1, 500], ids=["pruned", "searched"], autouse=True)
+def steps_until_pruned(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Small inputs are never hard; the answer must be the same where they are taken for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "_HARD", request.param)
+        yield
 
 
 @settings(max_examples=300, deadline=None)

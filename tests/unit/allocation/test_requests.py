@@ -183,10 +183,61 @@ def test_where_every_alternative_is_too_many_no_other_devices_are_tried_before(w
 
 def test_a_search_that_takes_too_long_is_aborted(world: Any) -> None:
     world.slice(*(world.device(f"gpu-{index:02}") for index in range(60)))
-    nobody_has_it = {"requests": ["b"], "matchAttribute": "gpu.nvidia.com/clique"}
+    nobody_has_it = {"requests": ["b"], "distinctAttribute": "gpu.nvidia.com/clique"}
     claim = world.claim(world.request("a", count=15), world.request("b"), constraints=[nobody_has_it])
 
     with pytest.raises(AllocationError, match="node n1: timed out trying to allocate devices"):
         Snapshot(world.slices, world.classes, ()).allocate(
             [claim], node={"metadata": {"name": "n1"}}, timeout=0.1
         )
+
+
+@pytest.mark.parametrize("wanted", [{"count": 16}, {"count": 15}])
+def test_what_cannot_fit_is_not_looked_for_in_every_combination(world: Any, wanted: Any) -> None:
+    cliques = ["a", "b", None] if wanted["count"] == 15 else ["a", "b"]
+    world.slice(
+        *(
+            world.device(f"gpu-{clique}-{index:02}", **({"clique": clique} if clique else {}))
+            for clique in cliques
+            for index in range(15)
+        )
+    )
+    same = {"matchAttribute": "gpu.nvidia.com/clique"}
+    claim = world.claim(world.request("a", **wanted), world.request("b"), constraints=[same])
+
+    assert world.devices(claim) is None
+
+
+def test_a_selector_that_fails_is_an_error_however_long_it_takes_to_come_to_it(world: Any) -> None:
+    world.slice(
+        *(world.device(f"gpu-{index:02}", clique=str(index // 4)) for index in range(24)), world.device("odd")
+    )
+    same = {"requests": ["a"], "matchAttribute": "gpu.nvidia.com/clique"}
+    clique = "device.attributes['gpu.nvidia.com'].clique"
+    first = [{"cel": {"expression": f"'clique' in {clique.removesuffix('.clique')} && {clique} != '0'"}}]
+    claim = world.claim(
+        world.request("a", count=4, selectors=first),
+        world.request("b", f"{clique} == '9'"),
+        constraints=[same],
+    )
+
+    with pytest.raises(AllocationError, match="no such key: clique"):
+        world.devices(claim)
+
+
+def test_partitions_that_lead_to_the_same_counters_are_tried_once(world: Any) -> None:
+    """Five small ones of 13 leave the same nine units in 1,287 ways; with those, 1,470 ways of large ones are tried."""
+    counters = [{"name": "units", "counters": {"unit": {"value": "14"}}}]
+    world.slice(sharedCounters=counters, pool={"resourceSliceCount": 2})
+    small, large = ([{"counterSet": "units", "counters": {"unit": {"value": value}}}] for value in ("1", "2"))
+    world.slice(
+        *(world.device(f"small-{index:02}", large=False, consumesCounters=small) for index in range(13)),
+        *(world.device(f"large-{index:02}", large=True, consumesCounters=large) for index in range(14)),
+        pool={"resourceSliceCount": 2},
+    )
+    is_large = "device.attributes['gpu.nvidia.com'].large"
+    claim = world.claim(
+        world.request("small", f"!{is_large}", count=5), world.request("large", is_large, count=5)
+    )
+
+    assert world.devices(claim) is None
