@@ -1,11 +1,11 @@
 """Names of attributes and capacities: which are known, which look like one that was meant."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from dra_driver.devices.catalogue import ATTRIBUTES, CAPACITIES, Attribute, Capacity
 from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.lint.devices import KnownDevice
+from dra_driver.lint.near import near
 from dra_driver.quantity import Quantity
 from dra_driver.selectors.reads import Family, Read
 
@@ -35,11 +35,8 @@ def names(devices: Iterable[KnownDevice]) -> set[Read]:
 
 def near_domain(domain: str, known: Iterable[str], drivers: Iterable[str]) -> str | None:
     """The domain that was meant: one that is written alike, else the only driver's."""
-    drivers = sorted(set(drivers))
-    close = get_close_matches(domain, sorted(known), 1, 0.75)
-    if close:
-        return close[0]
-    return drivers[0] if len(drivers) == 1 else None
+    drivers = set(drivers)
+    return near(domain, sorted(known), 0.75) or (drivers.pop() if len(drivers) == 1 else None)
 
 
 def near_name(read: Read, known: Iterable[Read]) -> Read | None:
@@ -48,10 +45,10 @@ def near_name(read: Read, known: Iterable[Read]) -> Read | None:
     for one in sorted(known, key=lambda one: (one.family != read.family, one.domain != read.domain, one)):
         by_text.setdefault(_folded(one.name), []).append(one)
     wanted = _folded(read.name)
-    close = get_close_matches(wanted, list(by_text), 1, 0.7)
     # numa for numaNode, cudaCapability for cudaComputeCapability: a part of the name is a good guess as well.
-    close = close or [text for text in by_text if len(wanted) >= _PART and (wanted in text or text in wanted)]
-    return by_text[close[0]][0] if close else None
+    parts = (text for text in by_text if len(wanted) >= _PART and (wanted in text or text in wanted))
+    close = near(wanted, by_text, 0.7) or next(parts, None)
+    return None if close is None else by_text[close][0]
 
 
 def _folded(identifier: str) -> str:

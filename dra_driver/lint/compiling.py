@@ -1,13 +1,13 @@
 """What the compiler refuses, at its place in the file, in words for people who don't know CEL by heart."""
 
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 
 from dra_driver.cel.errors import Issue
 from dra_driver.lint import types
 from dra_driver.lint.context import Context, Selection
 from dra_driver.lint.devices import FAILURES, KnownDevice, Verdict
 from dra_driver.lint.finding import Finding, Rule
+from dra_driver.lint.near import did_you_mean
 from dra_driver.selectors.selector import environment
 
 SELECTOR_COMPILE = Rule(
@@ -95,9 +95,7 @@ def _hint(issue: Issue) -> str | None:
     if "kubernetes.Semver" in issue.message and name.startswith("_"):
         return "versions are compared with compareTo(semver(...)), isGreaterThan or isLessThan"
     if issue.message.startswith("undefined field"):
-        near = get_close_matches(name, ["driver", "attributes", "capacity", "allowMultipleAllocations"], 1)
-        return f"did you mean {near[0]}?" if near else _FIELDS
+        return did_you_mean(name, ["driver", "attributes", "capacity", "allowMultipleAllocations"]) or _FIELDS
     if issue.message.startswith("undeclared reference"):
-        near = get_close_matches(name, ["device", *environment().functions], 1)
-        return f"did you mean {near[0]}?" if near else None
+        return did_you_mean(name, ["device", *environment().functions])
     return None

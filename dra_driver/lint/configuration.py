@@ -1,7 +1,6 @@
 """Opaque configuration, decoded as strictly as when a claim is prepared: then the Pod waits on its node already."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from dra_driver.config.opaque import API_VERSION, InvalidParametersError, decode
 from dra_driver.config.settings import Config as Settings
@@ -11,6 +10,7 @@ from dra_driver.lint.claims import Claim, Config
 from dra_driver.lint.context import Context
 from dra_driver.lint.finding import Finding, Rule
 from dra_driver.lint.manifests import Manifest, as_map, as_text
+from dra_driver.lint.near import near
 
 OPAQUE_CONFIG = Rule(
     "opaque-config",
@@ -68,8 +68,7 @@ def _check(
 
 def _check_driver(context: Context, manifest: Manifest, config: Config) -> Iterator[Finding]:
     ours = as_text(as_map(config.parameters).get("apiVersion")) == API_VERSION
-    near = get_close_matches(config.driver, [DRIVER_NAME], 1, 0.8)
-    if ours or near:
+    if ours or near(config.driver, [DRIVER_NAME], 0.8):
         message = f"the entry is for the driver {config.driver}, and its parameters are {DRIVER_NAME}'s"
         if not ours:
             message = f"there is no known driver {config.driver}"

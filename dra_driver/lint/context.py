@@ -13,13 +13,13 @@ from importlib import resources
 from dra_driver.cel import ast
 from dra_driver.cel.errors import Issue
 from dra_driver.devices.names import DRIVER_NAME
-from dra_driver.lint.claims import DeviceClass, Text, Wish, claim_of, class_of
+from dra_driver.lint.claims import Claim, DeviceClass, Text, Wish, claim_of, class_of
 from dra_driver.lint.devices import Answer, KnownDevice, Verdict, models, published
 from dra_driver.lint.expressions import Expression, analyse
 from dra_driver.lint.finding import Edit, Finding, Rule, Severity
 from dra_driver.lint.manifests import Manifest, manifests
 from dra_driver.lint.nodes import File, Node, read
-from dra_driver.lint.pods import pods_of
+from dra_driver.lint.pods import PodClaim, Pods, pods_of
 from dra_driver.lint.scalars import is_verbatim, offsets
 from dra_driver.lint.surroundings import Surroundings
 
@@ -51,6 +51,9 @@ class Context:
         self.lists = lists  # whether attributes may be lists of values
         self.manifests = tuple(manifests(self.files))
         self.claims = tuple(claim for m in self.manifests if (claim := claim_of(m)) is not None)
+        self._named: dict[tuple[str, str, str], Claim] = {}
+        for claim in self.claims:
+            self._named.setdefault(_key(claim.manifest), claim)
         self.pods = tuple(pods for m in self.manifests if (pods := pods_of(m)) is not None)
         given = [found for m in self.manifests if (found := class_of(m)) is not None]
         around = surroundings or Surroundings()
@@ -80,6 +83,13 @@ class Context:
             found = self.classes.get(device_class)
             self._candidates[device_class] = None if found is None else self._members(found)
         return self._candidates[device_class]
+
+    def claim_of(self, pods: Pods, entry: PodClaim) -> Claim | None:
+        """The claim or template that an entry of a Pod leads to."""
+        namespace = pods.manifest.namespace
+        return self._named.get(("ResourceClaimTemplate", namespace, entry.template)) or self._named.get(
+            ("ResourceClaim", namespace, entry.claim)
+        )
 
     def compiles(self, text: str) -> bool:
         """Whether a selector is valid, and among those that there was time for."""
@@ -238,6 +248,10 @@ def own_classes() -> dict[str, DeviceClass]:
     data = (resources.files("dra_driver.embedded") / "examples" / "deviceclasses.yaml").read_bytes()
     found = map(class_of, manifests([read(data, "deviceclasses.yaml")]))
     return {known.name: DeviceClass(known.name, known.selectors) for known in found if known is not None}
+
+
+def _key(manifest: Manifest) -> tuple[str, str, str]:
+    return manifest.kind, manifest.namespace, manifest.name
 
 
 def _line_starts(text: str) -> list[int]:

@@ -82,13 +82,9 @@ def _run(mapping: Node, names: set[str]) -> list[str] | None:
 
 def _indented(file: File, start: int, value: Node) -> Iterator[Edit]:
     """Indentation for every line after that of `start`, up to the last of `value`; empty lines stay empty."""
-    end = _text_end(value)
+    end = value.last.end
     at = file.text.find("\n", start) + 1
     while 0 < at < end:
         if file.text[at : at + 1] not in {"\n", "\r", ""}:
             yield Edit(at, at, " " * _STEP)
         at = file.text.find("\n", at) + 1
-
-
-def _text_end(value: Node) -> int:
-    return value.last.end

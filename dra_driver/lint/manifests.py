@@ -70,13 +70,10 @@ class Manifest:
 
     def has(self, path: str) -> bool:
         """Whether the file has a value at exactly this path."""
-        return self._reached(path) is not None
+        return self.node_at(path) is not None
 
     def node_at(self, path: str) -> Node | None:
         """The value at exactly this path, where the file has one."""
-        return self._reached(path)
-
-    def _reached(self, path: str) -> Node | None:
         node: Node | None = self.node
         rest = path
         while rest and node is not None:

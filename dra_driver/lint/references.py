@@ -4,13 +4,13 @@ Files are rarely all there is. What is missing from them may be in the cluster, 
 the files have others of its kind, else only information; inside a Pod nothing can be elsewhere, so there it is an error.
 """
 
-from collections.abc import Collection, Iterator
-from difflib import get_close_matches
+from collections.abc import Collection, Iterator, Mapping
 
 from dra_driver.lint.claims import Claim
 from dra_driver.lint.context import Context
 from dra_driver.lint.finding import Finding, Rule, Severity
-from dra_driver.lint.manifests import as_map
+from dra_driver.lint.manifests import Manifest, as_map
+from dra_driver.lint.near import did_you_mean
 from dra_driver.lint.pods import PodClaim, Pods, Use
 
 UNKNOWN_CLASS = Rule(
@@ -61,9 +61,10 @@ _UNSUPPORTED |= {"compute-domain-default-channel.nvidia.com"}
 
 
 def check(context: Context) -> Iterator[Finding]:
+    namespaces = {m.name: m for m in context.manifests if m.kind == "Namespace" and m.api_version == "v1"}
     for claim in context.claims:
         yield from _check_classes(context, claim)
-        yield from _check_admin(context, claim)
+        yield from _check_admin(context, claim, namespaces)
     for pods in context.pods:
         for entry in pods.claims:
             yield from _check_claim(context, pods, entry)
@@ -81,22 +82,18 @@ def _check_classes(context: Context, claim: Claim) -> Iterator[Finding]:
             yield context.finding(UNKNOWN_CLASS, claim.manifest, path, message)
         elif context.given_classes or context.has_all_classes:
             own = name in context.classes
-            near = get_close_matches(name, list(context.given_classes), 1)
-            fix = f"did you mean {near[0]}?" if near else None
+            fix = did_you_mean(name, context.given_classes)
             if own:
                 fix = "apply deploy/deviceclasses.yaml, which comes with the driver"
             there = ", ".join(sorted(context.given_classes)) or "none"
             message = f"there is no DeviceClass {name}; the {context.source} {there}"
             yield context.finding(UNKNOWN_CLASS, claim.manifest, path, message, fix=fix)
-        elif name not in context.classes and (near := get_close_matches(name, list(context.classes), 1, 0.8)):
+        elif name not in context.classes and (fix := did_you_mean(name, context.classes, 0.8)):
             message = f"there is no DeviceClass {name} that comes with the driver"
-            yield context.finding(
-                UNKNOWN_CLASS, claim.manifest, path, message, fix=f"did you mean {near[0]}?"
-            )
+            yield context.finding(UNKNOWN_CLASS, claim.manifest, path, message, fix=fix)
 
 
-def _check_admin(context: Context, claim: Claim) -> Iterator[Finding]:
-    namespaces = {m.name: m for m in context.manifests if m.kind == "Namespace" and m.api_version == "v1"}
+def _check_admin(context: Context, claim: Claim, namespaces: Mapping[str, Manifest]) -> Iterator[Finding]:
     for wish in claim.wishes:
         if not wish.admin:
             continue
@@ -127,7 +124,7 @@ def _check_claim(context: Context, pods: Pods, entry: PodClaim) -> Iterator[Find
         if entry.template
         else (entry.claim, "resourceClaimName")
     )
-    if not name or _target(context, pods, entry) is not None:
+    if not name or context.claim_of(pods, entry) is not None:
         return
     path = f"{entry.path}.{field}"
     if not pods.manifest.has(path):
@@ -136,12 +133,13 @@ def _check_claim(context: Context, pods: Pods, entry: PodClaim) -> Iterator[Find
     same_kind = [claim for claim in context.claims if claim.is_template == bool(entry.template)]
     here = [claim.manifest.name for claim in same_kind if claim.manifest.namespace == namespace]
     elsewhere = [claim.manifest.namespace for claim in same_kind if claim.manifest.name == name]
-    message, fix = f"there is no {kind} {name} in namespace {namespace}", None
+    message = f"there is no {kind} {name} in namespace {namespace}"
+    fix = did_you_mean(name, here)
     if elsewhere:
         fix = f"the one of that name is in namespace {elsewhere[0]}; a Pod uses those of its own"
-    elif near := get_close_matches(name, here, 1):
-        fix = f"did you mean {near[0]}?"
-    elif any(c.manifest.name == name and c.is_template != bool(entry.template) for c in context.claims):
+    elif fix is None and any(
+        c.manifest.name == name and c.is_template != bool(entry.template) for c in context.claims
+    ):
         other = "resourceClaimName" if entry.template else "resourceClaimTemplateName"
         fix = f"the {context.source} another kind of this name: write {other}"
     severity: Severity | None = None
@@ -150,22 +148,13 @@ def _check_claim(context: Context, pods: Pods, entry: PodClaim) -> Iterator[Find
     yield context.finding(MISSING_CLAIM, pods.manifest, path, message, fix=fix, severity=severity)
 
 
-def _target(context: Context, pods: Pods, entry: PodClaim) -> Claim | None:
-    """The claim or template that an entry of a Pod leads to."""
-    for claim in context.claims:
-        wanted = entry.template if claim.is_template else entry.claim
-        if claim.manifest.name == wanted and claim.manifest.namespace == pods.manifest.namespace:
-            return claim
-    return None
-
-
 def _check_uses(context: Context, pods: Pods) -> Iterator[Finding]:
     entries = {entry.name: entry for entry in pods.claims}
     for use in pods.uses:
         entry = entries.get(use.name)
         if entry is None:
             yield _unknown_use(context, pods, use, entries)
-        elif use.request and (target := _target(context, pods, entry)) is not None:
+        elif use.request and (target := context.claim_of(pods, entry)) is not None:
             yield from _check_request(context, pods, use, target)
     used = {use.name for use in pods.uses}
     for name, entry in entries.items():
@@ -176,8 +165,7 @@ def _check_uses(context: Context, pods: Pods) -> Iterator[Finding]:
 
 
 def _unknown_use(context: Context, pods: Pods, use: Use, names: Collection[str]) -> Finding:
-    near = get_close_matches(use.name, list(names), 1)
-    fix = f"did you mean {near[0]}?" if near else None
+    fix = did_you_mean(use.name, names)
     message = f"container {use.container} names the claim {use.name}, which the Pod does not have in spec.resourceClaims"
     return context.finding(UNKNOWN_POD_CLAIM, pods.manifest, f"{use.path}.name", message, fix=fix)
 
@@ -186,9 +174,8 @@ def _check_request(context: Context, pods: Pods, use: Use, target: Claim) -> Ite
     requests = target.requests
     if use.request in requests:
         return
-    near = get_close_matches(use.request, list(requests), 1)
     base = use.request.partition("/")[0]
-    fix = f"did you mean {near[0]}?" if near else None
+    fix = did_you_mean(use.request, requests)
     if base in requests:
         fix = f"write {base}: containers name the request, whichever alternative it becomes"
     kind, name = target.manifest.kind, target.manifest.name

@@ -4,7 +4,7 @@ A template makes a claim, and with it takes devices, for each Pod. People who co
 or who set time slices, expect the Pods to share.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dra_driver.lint.claims import Claim
 from dra_driver.lint.context import Context
@@ -26,34 +26,24 @@ _WORDS = ("shared", "sharing", "timeslic", "time-slic", "mps")
 
 
 def check(context: Context) -> Iterator[Finding]:
+    users: dict[int, list[tuple[Pods, PodClaim]]] = {}
     for pods in context.pods:
-        for entry in pods.claims:
-            if entry.template:
-                yield from _check_entry(context, pods, entry)
+        found = {id(used): entry for entry in pods.claims if (used := context.claim_of(pods, entry))}
+        for key, entry in found.items():
+            users.setdefault(key, []).append((pods, entry))
+    for template in context.claims:
+        if template.is_template and id(template) in users:
+            yield from _check_template(context, template, users[id(template)])
 
 
-def _check_entry(context: Context, pods: Pods, entry: PodClaim) -> Iterator[Finding]:
-    template = next(
-        (
-            claim
-            for claim in context.claims
-            if claim.is_template
-            and claim.manifest.name == entry.template
-            and claim.manifest.namespace == pods.manifest.namespace
-        ),
-        None,
-    )
-    if template is None:
+def _check_template(
+    context: Context, template: Claim, users: Sequence[tuple[Pods, PodClaim]]
+) -> Iterator[Finding]:
+    """The finding stands at the first that uses the template."""
+    count = sum(pods.replicas for pods, _ in users)
+    if count < 2:
         return
-    users = [
-        other
-        for other in context.pods
-        for use in other.claims
-        if use.template == entry.template and other.manifest.namespace == pods.manifest.namespace
-    ]
-    count = sum(user.replicas for user in users)
-    if count < 2 or users[0] is not pods:
-        return
+    pods, entry = users[0]
     devices = sum(min(wish.count or 1 for wish in wishes) for wishes in template.requests.values())
     have = _available(context, template)
     why, severity = _reason(template, count * devices, have)

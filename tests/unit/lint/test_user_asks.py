@@ -259,6 +259,15 @@ def test_replicas_alone_are_no_reason_to_fail(check: Any) -> None:
     assert [] == check(workload(replicas=1), template())
 
 
+def test_a_pod_that_uses_a_template_twice_is_still_one_pod(check: Any) -> None:
+    twice = workload(replicas=1).replace(
+        "resourceClaims: [", "resourceClaims: [{name: other, resourceClaimTemplateName: t}, "
+    )
+    twice = twice.replace("claims: [", "claims: [{name: other}, ")
+
+    assert [] == check(twice, template())
+
+
 def test_a_class_that_is_not_among_the_given_ones_comes_with_a_hint_to_install_it(
     check: Any, selected: Any
 ) -> None:
