@@ -224,7 +224,7 @@ def test_garbage_that_a_webhook_keeps_is_collected_at_its_next_change(
     webhook.response = {"allowed": False, "status": {"reason": "BadRequest", "code": 400}}
     client.create(WEBHOOKS, hook)
     client.delete(PODS, "p", namespace="team")
-    assert webhook.asked.wait(20)
+    assert webhook.asked.wait(90)
 
     client.delete(WEBHOOKS, "gpu")
     client.patch(RESOURCE_CLAIMS, "c", {"metadata": {"labels": {"a": "b"}}}, namespace="team")

@@ -71,7 +71,7 @@ def test_wrong_bodies_are_the_clients_fault(
     server: ApiServer, claim: Any, pod: Any, method: str, content_type: str
 ) -> None:
 
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=90)
     failed = []
     for path in PATHS:
         for body in BODIES:
@@ -148,7 +148,7 @@ def test_what_is_too_large_or_too_deep_is_the_clients_fault(
 def test_a_body_that_cannot_be_read_is_refused(
     server: ApiServer, header: tuple[str, str], code: int, text: bytes
 ) -> None:
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=90)
     connection.putrequest("POST", "/api/v1/nodes")
     connection.putheader(*header)
     connection.endheaders()
@@ -160,7 +160,7 @@ def test_a_body_that_cannot_be_read_is_refused(
 
 
 def ask(server: ApiServer, method: str, path: str, body: bytes) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=90)
     kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
     connection.request(method, path, body, {"Content-Type": kind})
     answer = connection.getresponse()
@@ -170,7 +170,7 @@ def ask(server: ApiServer, method: str, path: str, body: bytes) -> tuple[int, An
 
 
 def test_unknown_fields_are_warned_of_refused_or_ignored_as_asked(server: ApiServer, claim: Any) -> None:
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=90)
     body = claim()
     body["spec"]["surplus"] = 1
 

@@ -88,7 +88,7 @@ def test_what_is_owned_stays_without_its_owner_where_that_is_asked_for_but_not_i
     body = slice_of()
     body["metadata"] |= owned_by("Node", node)
     made = client.create(RESOURCE_SLICES, body)
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=90)
 
     def delete(query: str) -> Object:
         connection.request("DELETE", f"/api/v1/nodes/node-a?propagationPolicy=Orphan{query}")

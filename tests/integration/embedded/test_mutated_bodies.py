@@ -88,7 +88,7 @@ def test_no_mutated_body_makes_the_server_fail(
     server: ApiServer, pod: Make, claim: Make, slice_of: Make, seed: int
 ) -> None:
     chance = random.Random(seed)
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=90)
     event = {
         "metadata": {"name": "e"},
         "involvedObject": {"name": "p"},

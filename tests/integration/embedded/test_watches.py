@@ -23,7 +23,7 @@ SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
 def stream(server: ApiServer, query: str, path: str = SLICES, *, count: int | None = None) -> list[Object]:
     """The events of a watch until the server ends it, or the first `count` of them."""
-    with urllib.request.urlopen(f"{server.url}{path}?watch=1&{query}", timeout=20) as answer:
+    with urllib.request.urlopen(f"{server.url}{path}?watch=1&{query}", timeout=90) as answer:
         return [json.loads(line) for line in itertools.islice(answer, count)]
 
 
@@ -48,7 +48,7 @@ def test_a_watch_replays_what_came_after_its_version(server: ApiServer, slice_of
 def test_a_watch_sees_what_happens_while_it_runs(server: ApiServer, client: Client, slice_of: Make) -> None:
     version = client.list(RESOURCE_SLICES)["metadata"]["resourceVersion"]
     events = client.watch(
-        RESOURCE_SLICES, resource_version=version, timeout_seconds=20, stop=threading.Event()
+        RESOURCE_SLICES, resource_version=version, timeout_seconds=90, stop=threading.Event()
     )
     server.store.create(RESOURCE_SLICES, slice_of("a"))
 
@@ -148,7 +148,7 @@ def test_namespaces_are_watched_apart(server: ApiServer, pod: Make) -> None:
 
 def test_running_watches_end_when_the_server_stops(slice_of: Make) -> None:
     server = ApiServer().start()
-    answer = urllib.request.urlopen(f"{server.url}{SLICES}?watch=1", timeout=20)
+    answer = urllib.request.urlopen(f"{server.url}{SLICES}?watch=1", timeout=90)
     server.stop()
 
     with answer:

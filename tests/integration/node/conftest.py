@@ -35,9 +35,17 @@ from dra_driver.kubelet.pb import dra_v1_pb2, dra_v1_pb2_grpc
 
 _T = TypeVar("_T")
 _SECONDS = 90.0  # a machine that does something else as well
-# The slices of a plugin that is away stay as long as a slow machine may take to start it again.
+# A slow machine may take its time to answer, and to start a plugin again; what failed is tried again soon all the same.
 _QUICK = Timing(
-    scan=0.05, registration_retry=0.1, pod_retry=0.1, pod_retry_cap=0.5, reconcile=0.5, wipe=_SECONDS
+    scan=0.05,
+    get_info=10.0,
+    notify=10.0,
+    registration_retry=0.1,
+    registration_retry_cap=1.0,
+    wipe=_SECONDS,
+    pod_retry=0.1,
+    pod_retry_cap=0.5,
+    reconcile=0.5,
 )
 _FLAGS = ("--rescan-seconds=0.2", "--metrics-address=127.0.0.1:0")
 

@@ -15,7 +15,7 @@ def test_an_object_that_was_made_while_its_namespace_went_goes_too() -> None:
     collector.start()
     try:
         storage.put(POD, {"metadata": {"name": "p", "namespace": "gone", "uid": "u"}, "spec": {}}, None)
-        added, deleted = (watch.changes.get(timeout=20) for _ in range(2))
+        added, deleted = (watch.changes.get(timeout=90) for _ in range(2))
     finally:
         collector.stop()
 

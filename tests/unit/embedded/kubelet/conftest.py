@@ -21,7 +21,14 @@ from tests.unit.embedded.kubelet.scripted_plugin import ScriptedPlugin
 
 DRIVER = "example.com"
 NODE = "node-a"
-QUICK = Timing(scan=0.02, registration_retry=0.02, pod_retry=0.02, pod_retry_cap=0.1, reconcile=0.05)
+QUICK = Timing(
+    scan=0.02,
+    registration_retry=0.02,
+    registration_retry_cap=1.0,
+    pod_retry=0.02,
+    pod_retry_cap=0.1,
+    reconcile=0.05,
+)
 TIMEOUT = 90.0
 
 

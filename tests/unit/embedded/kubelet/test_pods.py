@@ -14,7 +14,14 @@ from dra_driver.embedded.kubelet.timing import Timing
 from dra_driver.kube import resources
 from dra_driver.kube.client import Client
 
-QUICK = Timing(scan=0.02, registration_retry=0.02, pod_retry=0.02, pod_retry_cap=0.1, reconcile=0.05)
+QUICK = Timing(
+    scan=0.02,
+    registration_retry=0.02,
+    registration_retry_cap=1.0,
+    pod_retry=0.02,
+    pod_retry_cap=0.1,
+    reconcile=0.05,
+)
 NEVER = 3600.0
 LONG = 90.0
 DRIVER = "example.com"

@@ -13,7 +13,7 @@ from dra_driver.embedded.kubelet.timing import Timing
 from dra_driver.embedded.kubelet.wiping import SliceWiper
 from dra_driver.kube import resources
 
-QUICK = Timing(scan=0.02, registration_retry=0.02, pod_retry=0.02)
+QUICK = Timing(scan=0.02, registration_retry=0.02, registration_retry_cap=1.0, pod_retry=0.02)
 LONG = 90.0
 DRIVER = "example.com"
 INVALID = (
