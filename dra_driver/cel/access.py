@@ -9,7 +9,7 @@ from typing import Any
 
 from dra_driver.cel.budget import Frame
 from dra_driver.cel.errors import EvaluationError, no_such_key
-from dra_driver.cel.operators import find
+from dra_driver.cel.relations import find
 from dra_driver.cel.values import NONE, Optional, UInt, type_name
 
 Step = Callable[[Frame], Any]

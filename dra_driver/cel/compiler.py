@@ -8,7 +8,7 @@ operand that decides the result wins over one that fails.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dra_driver.cel import ast, operators
+from dra_driver.cel import arithmetic, ast, relations
 from dra_driver.cel.access import index, index_optional, map_key, select, select_optional, select_present
 from dra_driver.cel.budget import DEFAULT_BUDGET, Frame
 from dra_driver.cel.control import (
@@ -36,12 +36,12 @@ Step = Callable[[Frame], Any]
 _ITERATION = 5  # what the loop itself costs, an iteration
 
 _ARITHMETIC: dict[str, Callable[[Frame, Any, Any], Any]] = {
-    "_+_": operators.add,
-    "_-_": operators.subtract,
-    "_*_": operators.multiply,
-    "_/_": operators.divide,
-    "_%_": operators.modulo,
-    "@in": operators.contains,
+    "_+_": arithmetic.add,
+    "_-_": arithmetic.subtract,
+    "_*_": arithmetic.multiply,
+    "_/_": arithmetic.divide,
+    "_%_": arithmetic.modulo,
+    "@in": relations.contains,
 }
 
 
@@ -94,8 +94,8 @@ class Compiler:
             return member(args[0], constants)
         if name in _ARITHMETIC:
             return binary(_ARITHMETIC[name], *args)
-        if name in operators.ORDER:
-            return ordered(operators.ORDER[name], *args)
+        if name in relations.ORDER:
+            return ordered(relations.ORDER[name], *args)
         if name == "_==_":
             return equal(*args)
         if name == "_!=_":
@@ -104,7 +104,7 @@ class Compiler:
             return negation(args[0])
         if name == "-_":
             operand = args[0]
-            return lambda frame: operators.negate(operand(frame))
+            return lambda frame: arithmetic.negate(operand(frame))
         if node.target is not None:
             args.insert(0, self.compile(node.target))
             if name in {"or", "orValue"}:

@@ -8,9 +8,9 @@ bound.
 from collections.abc import Callable
 from typing import Any
 
-from dra_driver.cel import operators
+from dra_driver.cel import relations
 from dra_driver.cel.budget import Frame
-from dra_driver.cel.errors import EvaluationError, LimitError
+from dra_driver.cel.errors import EvaluationError, LimitError, no_overload, plain_no_overload
 from dra_driver.cel.values import Opaque, Optional, type_name
 
 Step = Callable[[Frame], Any]
@@ -51,7 +51,7 @@ def logic(operands: list[Step], *, decides: bool) -> Step:
             if value is decides:
                 return decides
             if value is not (not decides):
-                failed = failed or operators.plain_no_overload()
+                failed = failed or plain_no_overload()
         if failed is not None:
             raise failed
         return not decides
@@ -63,7 +63,7 @@ def conditional(condition: Step, yes: Step, no: Step) -> Step:
     def choose(frame: Frame) -> Any:
         chosen = condition(frame)
         if chosen is not True and chosen is not False:
-            raise operators.plain_no_overload()
+            raise plain_no_overload()
         value = yes(frame) if chosen else no(frame)
         return _converted(value) if type(value) is Optional and value.present else value
 
@@ -86,7 +86,7 @@ def member(value: Step, constants: list[Any]) -> Step:
         return lambda _: False
 
     def test(frame: Frame) -> bool:
-        return operators.contains(frame, operators.hashable(value(frame)), constants)
+        return relations.contains(frame, relations.hashable(value(frame)), constants)
 
     return test
 
@@ -97,7 +97,7 @@ def fallback(name: str, optional: Step, otherwise: Step) -> Step:
     def choose(frame: Frame) -> Any:
         value = optional(frame)
         if type(value) is not Optional:
-            raise operators.no_overload(name, value, otherwise(frame))
+            raise no_overload(name, value, otherwise(frame))
         if value.present:
             return value if name == "or" else value.value
         return otherwise(frame)
@@ -110,7 +110,7 @@ def binary(operator: Callable[[Frame, Any, Any], Any], left: Step, right: Step) 
 
 
 def equal(left: Step, right: Step) -> Step:
-    equals = operators.equals
+    equals = relations.equals
 
     def compared(frame: Frame) -> bool:
         one, other = left(frame), right(frame)
@@ -125,7 +125,7 @@ def not_equal(left: Step, right: Step) -> Step:
     def unequal(frame: Frame) -> bool:
         one, other = left(frame), right(frame)
         try:
-            return not operators.equals(frame, one, other)
+            return not relations.equals(frame, one, other)
         except LimitError:
             raise
         except EvaluationError:
@@ -135,7 +135,7 @@ def not_equal(left: Step, right: Step) -> Step:
 
 
 def ordered(test: Callable[[int], bool], left: Step, right: Step) -> Step:
-    compare = operators.compare
+    compare = relations.compare
     return lambda frame: test(compare(frame, left(frame), right(frame)))
 
 
@@ -146,6 +146,6 @@ def negation(operand: Step) -> Step:
             return False
         if value is False:
             return True
-        raise operators.plain_no_overload()
+        raise plain_no_overload()
 
     return negated

@@ -9,7 +9,7 @@ from typing import Any
 
 from dra_driver.cel.budget import Frame, charge
 from dra_driver.cel.declarations import Overload
-from dra_driver.cel.operators import no_overload
+from dra_driver.cel.errors import no_overload
 from dra_driver.cel.values import matcher
 
 Step = Callable[[Frame], Any]

@@ -7,7 +7,9 @@ CelError
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+from dra_driver.cel.values import type_name
 from dra_driver.errors import DriverError
 
 
@@ -75,3 +77,14 @@ class LimitError(EvaluationError):
 
 def no_such_key(key: object) -> EvaluationError:
     return EvaluationError(f"no such key: {key}", name=str(key))
+
+
+def no_overload(name: str, *args: Any) -> EvaluationError:
+    """The error of a call whose arguments fit no overload."""
+    shown = ", ".join(type_name(arg) for arg in args)
+    return EvaluationError(f"no such overload: {name}({shown})", name=name)
+
+
+def plain_no_overload() -> EvaluationError:
+    """What an operator answers: cel-go names neither it nor the types."""
+    return EvaluationError("no such overload")

@@ -1,7 +1,10 @@
 """The value of a literal token: numbers within 64 bits, strings and bytes with their escapes resolved."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
+from dra_driver.cel.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT, Type
 from dra_driver.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
 _ESCAPE = re.compile(
@@ -72,3 +75,17 @@ def _body(text: str) -> tuple[bool, str]:
     text = text[1:] if raw else text
     quotes = 3 if text[:3] in {'"""', "'''"} else 1
     return raw, text[quotes:-quotes]
+
+
+LITERALS: dict[str, tuple[Type, Callable[[str], Any]]] = {
+    "INT_LIT": (INT, integer),
+    "UINT_LIT": (UINT, unsigned),
+    "FLOAT_LIT": (DOUBLE, float),
+    "STRING_LIT": (STRING, string),
+    "MLSTRING_LIT": (STRING, string),
+    "BYTES_LIT": (BYTES, bytes_),
+    "TRUE_LIT": (BOOL, lambda _: True),
+    "FALSE_LIT": (BOOL, lambda _: False),
+    "NULL_LIT": (NULL, lambda _: None),
+}
+"""Type and reader of each terminal of the grammar."""

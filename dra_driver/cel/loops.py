@@ -10,8 +10,8 @@ from typing import Any
 
 from dra_driver.cel.access import map_key
 from dra_driver.cel.budget import Frame, charge
-from dra_driver.cel.errors import EvaluationError, LimitError
-from dra_driver.cel.operators import find, plain_no_overload
+from dra_driver.cel.errors import EvaluationError, LimitError, plain_no_overload
+from dra_driver.cel.relations import find
 from dra_driver.cel.values import type_name
 
 Step = Callable[[Frame], Any]

@@ -10,11 +10,11 @@ from typing import Any
 from lark import Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
-from dra_driver.cel import ast, literals
+from dra_driver.cel import ast
 from dra_driver.cel.errors import CompileError, Issue
 from dra_driver.cel.grammar import parser
+from dra_driver.cel.literals import LITERALS
 from dra_driver.cel.macros import expand
-from dra_driver.cel.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT, Type
 
 MAX_NESTING = 250  # as cel-go; what needs more of Python's stack than there is, is refused as well
 
@@ -43,17 +43,6 @@ _RESERVED = frozenset(
         "while",
     }
 )
-_LITERALS: dict[str, tuple[Type, Callable[[str], Any]]] = {
-    "INT_LIT": (INT, literals.integer),
-    "UINT_LIT": (UINT, literals.unsigned),
-    "FLOAT_LIT": (DOUBLE, float),
-    "STRING_LIT": (STRING, literals.string),
-    "MLSTRING_LIT": (STRING, literals.string),
-    "BYTES_LIT": (BYTES, literals.bytes_),
-    "TRUE_LIT": (BOOL, lambda _: True),
-    "FALSE_LIT": (BOOL, lambda _: False),
-    "NULL_LIT": (NULL, lambda _: None),
-}
 _KEYWORDS = frozenset({"in", "true", "false", "null"})  # tokens of their own, so no field names either
 
 
@@ -105,7 +94,7 @@ class _Builder:
         return build(tree.children, depth + 1)
 
     def literal(self, token: Token) -> ast.Node:
-        kind, read = _LITERALS[token.type]
+        kind, read = LITERALS[token.type]
         try:
             value = read(str(token))
         except ValueError as error:

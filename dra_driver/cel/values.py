@@ -15,7 +15,7 @@ INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 
 
 class UInt(int):
-    """An unsigned 64-bit integer; arithmetic goes through `operators`, which makes new ones."""
+    """An unsigned 64-bit integer; arithmetic goes through `arithmetic`, which makes new ones."""
 
     __slots__ = ()
 

@@ -8,7 +8,7 @@ from typing import Any
 from dra_driver.cel.budget import Frame, charge
 from dra_driver.cel.declarations import Library, method
 from dra_driver.cel.errors import EvaluationError
-from dra_driver.cel.operators import is_equal
+from dra_driver.cel.relations import is_equal
 from dra_driver.cel.types import BOOL, DYN
 from dra_driver.resource.limits import MAX_ATTRIBUTE_VALUES
 

@@ -5,10 +5,11 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from dra_driver.cel.arithmetic import add
 from dra_driver.cel.budget import DEFAULT_BUDGET, Frame, charge
 from dra_driver.cel.declarations import Library, Overload, function, method
 from dra_driver.cel.errors import EvaluationError
-from dra_driver.cel.operators import add, compare, is_equal
+from dra_driver.cel.relations import compare, is_equal
 from dra_driver.cel.types import (
     BOOL,
     BYTES,

@@ -10,8 +10,7 @@ import re
 from typing import Any
 
 from dra_driver.cel.declarations import Library, function, method
-from dra_driver.cel.errors import EvaluationError
-from dra_driver.cel.operators import no_overload
+from dra_driver.cel.errors import EvaluationError, no_overload
 from dra_driver.cel.types import BOOL, DOUBLE, INT, STRING, opaque
 from dra_driver.cel.values import INT_MAX, INT_MIN, Opaque
 from dra_driver.quantity import Format

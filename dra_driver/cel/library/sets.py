@@ -4,7 +4,7 @@ from typing import Any
 
 from dra_driver.cel.budget import Frame, charge
 from dra_driver.cel.declarations import Library, function
-from dra_driver.cel.operators import contains
+from dra_driver.cel.relations import contains
 from dra_driver.cel.types import BOOL, list_of, parameter
 
 _LIST = list_of(parameter("T"))

@@ -1,13 +1,13 @@
-"""The standard definitions: operators (their types; `operators` computes them), size(), conversions."""
+"""The standard definitions: operators (their types; `arithmetic` and `relations` compute them), size(), conversions."""
 
 import math
 import re
 from decimal import Decimal
 from typing import Any
 
+from dra_driver.cel.arithmetic import int_of, uint_of
 from dra_driver.cel.declarations import Library, Overload, function, method
 from dra_driver.cel.errors import EvaluationError
-from dra_driver.cel.operators import int_of, uint_of
 from dra_driver.cel.types import (
     BOOL,
     BYTES,

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from dra_driver.cel.arithmetic import duration_of, timestamp_of
 from dra_driver.cel.declarations import Library, Overload, function, method
 from dra_driver.cel.errors import EvaluationError
-from dra_driver.cel.operators import duration_of, timestamp_of
 from dra_driver.cel.types import DURATION, INT, STRING, TIMESTAMP
 from dra_driver.cel.values import Duration, Timestamp
 
