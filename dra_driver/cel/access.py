@@ -10,7 +10,7 @@ from typing import Any
 from dra_driver.cel.budget import Frame
 from dra_driver.cel.errors import EvaluationError, no_such_key
 from dra_driver.cel.relations import find
-from dra_driver.cel.values import NONE, Optional, UInt, type_name
+from dra_driver.cel.values import NONE, DefaultMap, Optional, UInt, type_name
 
 Step = Callable[[Frame], Any]
 
@@ -100,7 +100,8 @@ def _lookup_optional(value: Any, key: Any) -> Optional:
 
 def _find(value: Any, key: Any) -> tuple[bool, Any]:
     if isinstance(value, dict):
-        return find(value, key)
+        found = find(value, key)
+        return (True, {}) if not found[0] and type(value) is DefaultMap else found
     if type(value) is list:
         position = _position(key)
         return (True, value[position]) if 0 <= position < len(value) else (False, None)

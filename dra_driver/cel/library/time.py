@@ -78,6 +78,8 @@ def _zone(name: str) -> tzinfo:
     if match is not None:
         offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
         return timezone(-offset if match[1] == "-" else offset)
+    if name in {"", "Local"}:  # the scheduler's own; in a container that is UTC
+        return UTC
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
