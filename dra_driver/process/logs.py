@@ -24,6 +24,8 @@ import structlog
 _FIRST = ("timestamp", "level", "event", "op", "op_id", "claim", "claim_uid")
 _PLAIN = re.compile(r'[^\s"=\\]*')
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
+_escaped = json.JSONEncoder().encode
+_LEVELS = (logging.CRITICAL, logging.ERROR, logging.WARNING, logging.INFO)
 _fields: ContextVar[Mapping[str, str]] = ContextVar("fields", default=MappingProxyType({}))
 
 
@@ -41,7 +43,7 @@ class Fields:
         return _fields.get()
 
     def __enter__(self) -> None:
-        self._before: Token[Mapping[str, str]] = _fields.set(self._fields)
+        self._before: Token[Mapping[str, str]] = _fields.set({**_fields.get(), **self._fields})
 
     def __exit__(self, *_: object) -> None:
         _fields.reset(self._before)
@@ -49,14 +51,18 @@ class Fields:
 
 def configure(format_: str, level: str, **always: str) -> None:
     """Set up logging for the process; `always` is added to every line."""
-    renderer: Any = structlog.processors.JSONRenderer()
-    if format_ == "text":
-        renderer = _as_text
+    render = _as_text if format_ == "text" else _as_json
 
     def add_fields(
         _logger: object, _name: str, event: structlog.typing.EventDict
     ) -> structlog.typing.EventDict:
         return {**always, **Fields.now(), **event}
+
+    def line(_logger: object, _name: str, event: structlog.typing.EventDict) -> str:
+        try:
+            return render(event)
+        except Exception:  # noqa: BLE001 - a value without a text, or none that JSON has: no claim must fail for it
+            return render({name: _readable(value) for name, value in event.items()})
 
     structlog.configure(
         processors=[
@@ -64,7 +70,7 @@ def configure(format_: str, level: str, **always: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            renderer,
+            line,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=lambda *_: _Lines(sys.stderr.fileno()),
@@ -76,10 +82,15 @@ def configure(format_: str, level: str, **always: str) -> None:
     threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
 
 
-def _as_text(_logger: object, _name: str, event: structlog.typing.EventDict) -> str:
+def _as_json(event: Mapping[str, Any]) -> str:
+    return json.dumps(event, default=str, allow_nan=False)
+
+
+def _as_text(event: Mapping[str, Any]) -> str:
     """The event as logfmt. structlog's own renderer takes five times as long, and a Prepare writes a line."""
-    items = [(name, event.pop(name)) for name in _FIRST if name in event]
-    return " ".join([f"{name}={_text(value)}" for name, value in (*items, *event.items())])
+    names = [name for name in _FIRST if name in event]
+    names += [name for name in event if name not in _FIRST]
+    return " ".join([f"{name}={_text(event[name])}" for name in names])
 
 
 def _text(value: object) -> str:
@@ -88,7 +99,16 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
+    if not text.isprintable():  # it would move a terminal's cursor, or end the line for some readers
+        return _escaped(text)
     return text if _PLAIN.fullmatch(text) else _quoted(text)
+
+
+def _readable(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - whatever a __str__ raises
+        return f"({type(value).__name__} without a text)"
 
 
 class _Lines:
@@ -100,14 +120,22 @@ class _Lines:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._is_cut = False  # the last line has no end
 
     def msg(self, line: str) -> None:
-        rest = f"{line}\n".encode(errors="backslashreplace")
+        data = f"{line}\n".encode(errors="backslashreplace")
+        if self._is_cut:
+            data = b"\n" + data
+        rest = data
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
-        except OSError:
-            return  # a full disk or a closed pipe: a claim must not fail for it, and there is nobody to tell
+        except (
+            OSError
+        ):  # a full disk, pipe or none: a claim must not fail for it, and there is nobody to tell
+            self._is_cut = self._is_cut or len(rest) < len(data)
+        else:
+            self._is_cut = False
 
     log = debug = info = warning = error = critical = fatal = exception = msg
 
@@ -116,12 +144,15 @@ class _FromLibraries(logging.Handler):
     """Records of the standard library's `logging`, which grpc and urllib3 use."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        log = structlog.get_logger(record.name)
-        log.log(
-            record.levelno,
+        try:
+            message = record.getMessage()
+        except Exception:  # noqa: BLE001 - its arguments don't fit; the library must not hear of it
+            message = f"{_readable(record.msg)} {_readable(record.args)}"
+        structlog.get_logger(record.name).log(
+            next((level for level in _LEVELS if level <= record.levelno), logging.DEBUG),
             "message of a library",
             logger=record.name,
-            message=record.getMessage(),
+            message=message,
             exc_info=record.exc_info,
         )
 
