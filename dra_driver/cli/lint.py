@@ -21,6 +21,7 @@ from dra_driver.cli.table import table
 from dra_driver.errors import UsageError
 from dra_driver.files import write_atomic
 from dra_driver.lint import SEVERITIES, UNREADABLE, Finding, Judge, fix, lint, lint_objects
+from dra_driver.lint.documents import problem_of
 from dra_driver.lint.manifests import manifests
 from dra_driver.lint.nodes import MAX_BYTES, read
 from dra_driver.resource.conversion import VERSIONS, convert, is_convertible
@@ -44,6 +45,8 @@ def run(question: Question, *, output: str | None, fixing: bool, version: str | 
     sources = dict(read_sources(question.files, MAX_BYTES))
     if (fixing or version is not None) and not sources:
         raise UsageError("--fix and --convert are for files: name them")
+    if fixing and version is not None:
+        raise UsageError("--fix changes files and --convert prints them: give one of the two")
     if version is not None:
         return _convert(sources, version, output)
     if fixing and STDIN in sources:
@@ -104,9 +107,14 @@ def _convert(sources: dict[str, bytes], version: str, output: str | None) -> int
         raise UsageError(
             f"there is no version {version} to convert to: expected one of {', '.join(VERSIONS)}"
         )
+    files = [read(data, name) for name, data in sources.items()]
+    for file in files:
+        for node in file.documents:
+            if (problem := problem_of(node)) is not None:
+                raise YamlError(file.name, problem, node.line, node.column)
     objects = [
         convert(manifest.object, known) if is_convertible(manifest.object) else manifest.object
-        for manifest in manifests(read(data, name) for name, data in sources.items())
+        for manifest in manifests(files)
     ]
     print(rendered(*objects, output=output if output == "json" else "yaml"), end="")
     return 0

@@ -34,7 +34,7 @@ def unreadable(name: str, error: YamlError) -> Finding:
 def check(context: Context) -> Iterator[Finding]:
     for file in context.files:
         for node in file.documents:
-            if (problem := _problem(node)) is not None:
+            if (problem := problem_of(node)) is not None:
                 yield Finding(
                     NOT_AN_OBJECT.code,
                     NOT_AN_OBJECT.severity,
@@ -46,7 +46,8 @@ def check(context: Context) -> Iterator[Finding]:
                 )
 
 
-def _problem(node: Node) -> str | None:
+def problem_of(node: Node) -> str | None:
+    """Why a document is no object; None where it is one, or empty."""
     if node.value is None:
         return None  # `---` at an end
     if not isinstance(node.value, dict):

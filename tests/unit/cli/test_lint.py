@@ -54,6 +54,7 @@ def test_the_exit_code_says_whether_there_are_findings(file: Path, text: str, co
             ["--convert", "v2", "FILE"],
             "there is no version v2 to convert to: expected one of v1, v1beta2, v1beta1",
         ),
+        (["--fix", "--convert", "v1", "FILE"], "give one of the two"),
         (["--fix", "-"], "--fix changes files, and cannot change standard input"),
         (["EMPTY"], "there are no YAML or JSON files in"),
     ],
@@ -177,6 +178,19 @@ def test_objects_are_printed_in_another_version(file: Path, capsys: pytest.Captu
     assert 0 == code
     assert {"name": "gpu", "deviceClassName": "gpu.nvidia.com"} == claim["spec"]["devices"]["requests"][0]
     assert "v1" == pod["apiVersion"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("just text", "expected an object"), ("kind: Pod", "the object has no apiVersion")]
+)
+def test_what_is_no_object_is_not_lost_in_conversion(
+    file: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    code = main(["lint", "--convert", "v1beta1", written(file, f"{GOOD}---\n{text}\n")])
+
+    printed = capsys.readouterr()
+    assert (2, "") == (code, printed.out)
+    assert f"{file}, line 10, column 1: {said}" in printed.err
 
 
 def test_objects_in_a_list_are_converted(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
