@@ -142,12 +142,19 @@ def _asks_for_shares(claim: Object) -> bool:
 
 def without_counters(world: World) -> Iterator[Remark]:
     """MIG devices published beside their whole GPU and without counters: both could be given out at once."""
+    parts = {
+        key: uuid
+        for key, device in world.device.items()
+        if not device.get("consumesCounters") and (uuid := _value(device, "parentUUID"))
+    }
+    if not parts:
+        return
     whole = {
         _value(device, "uuid"): key for key, device in world.device.items() if _value(device, "type") == "gpu"
     }
-    for key, device in world.device.items():
-        parent = whole.get(_value(device, "parentUUID") or "-")
-        if key.driver == _DRIVER and parent is not None and not device.get("consumesCounters"):
+    for key, of in parts.items():
+        parent = whole.get(of)
+        if key.driver == _DRIVER and parent is not None:
             text = (
                 f"pool {key.driver}/{key.pool} has {key.device} beside the GPU that it is a part of, {parent.device},"
                 " without counters: the API server has dropped consumesCounters, and both could be given out at once"

@@ -71,10 +71,13 @@ def explain(
     ]
     groups = grouped(reports)
     satisfiable = any(group.fits for group in groups) and not any(group.error for group in groups)
-    return Explanation(
+    explanation = Explanation(
         tuple(name_of(claim) for claim in claims),
         tuple(groups),
         summed(reports),
         () if satisfiable else nearest(reports),
         () if satisfiable else changes(scene, claims, nodes, groups),
     )
+    while reports:  # one by one: those of 5,000 nodes, freed at once, would keep all other threads waiting
+        reports.pop()
+    return explanation
