@@ -101,7 +101,11 @@ def _lookup_optional(value: Any, key: Any) -> Optional:
 def _find(value: Any, key: Any) -> tuple[bool, Any]:
     if isinstance(value, dict):
         found = find(value, key)
-        return (True, {}) if not found[0] and type(value) is DefaultMap else found
+        if found[0] or type(value) is not DefaultMap:
+            return found
+        if type(key) not in {int, UInt, bool, float}:  # a str was found
+            raise EvaluationError(f"invalid qualifier type: {type_name(key)}")
+        return True, {}
     if type(value) is list:
         position = _position(key)
         return (True, value[position]) if 0 <= position < len(value) else (False, None)
