@@ -41,8 +41,18 @@ class SliceIndex:
         pool = self._pool(key, [part for part in self._by_pool[key] if part.has_counters])
         return pool is not None and not pool.usable
 
+    def readable_pools(self, node: Mapping[str, Any]) -> list[Pool]:
+        """As `pools`; none where a slice aborts every allocation."""
+        try:
+            return self.pools(node)
+        except AllocationError:
+            return []
+
     def pools(self, node: Mapping[str, Any]) -> list[Pool]:
-        """The pools that the node sees, in the order in which they are used."""
+        """The pools that the node sees, in the order in which they are used.
+
+        AllocationError where a node selector of a slice makes no sense.
+        """
         seen: dict[PoolId, list[Slice]] = {}
         for part in self._by_node.get(node_name(node), ()):
             seen.setdefault(part.pool, []).append(part)

@@ -56,7 +56,7 @@ class _Trial:
         return True
 
     def devices(self) -> Mapping[DeviceId, Device]:
-        pools = (pool for node in self.nodes for pool in self.scene.snapshot.slices.pools(node))
+        pools = (pool for node in self.nodes for pool in self.scene.snapshot.slices.readable_pools(node))
         return {device.id: device for pool in pools for part in pool.slices for device in part.devices}
 
 

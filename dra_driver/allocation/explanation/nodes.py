@@ -33,18 +33,19 @@ def explain_node(
     `timeout` is in seconds.
     """
     snapshot = scene.snapshot
-    pools = snapshot.slices.pools(node)
+    pools: list[Pool] = []
     wanted = [Claim(claim) for claim in claims]
     fits, error = False, None
-    if obstacle is None:
-        try:
+    try:
+        pools = snapshot.slices.pools(node)
+        if obstacle is None:
             deadline = time.monotonic() + timeout
             search = Search(
                 wanted, snapshot.classes, node, pools, snapshot.allocated, snapshot.matcher, deadline
             )
             fits = search.run() is not None
-        except AllocationError as failed:
-            error = str(failed)
+    except AllocationError as failed:
+        error = str(failed)
     name = (node_name(node),)
     if fits or obstacle is not None:
         return NodeReport(name, fits, obstacles=() if obstacle is None else (obstacle,))

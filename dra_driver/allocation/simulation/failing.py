@@ -20,7 +20,7 @@ def may_fail(world: World, claim: Object) -> bool:
     snapshot = world.scene.snapshot
     wishes = list(_expressions(world, claim))
     for node in world.nodes:
-        for candidate in usable(snapshot.slices.pools(node)):
+        for candidate in usable(snapshot.slices.readable_pools(node)):
             if any(_fails(snapshot.matcher, expressions, candidate.device) for expressions in wishes):
                 return True
     return False

@@ -64,7 +64,7 @@ def model_of(driver: str, device: Mapping[str, Any]) -> str:
 
 def _devices(world: World) -> Iterator[tuple[Object, Pool, Device]]:
     for node in world.nodes:
-        for candidate in usable(world.scene.snapshot.slices.pools(node)):
+        for candidate in usable(world.scene.snapshot.slices.readable_pools(node)):
             per_device = candidate.part.spec.get("perDeviceNodeSelection")
             if not per_device or selects(candidate.device.raw, node):
                 yield node, candidate.pool, candidate.device

@@ -189,3 +189,15 @@ def test_what_a_pod_meets_before_any_device_is_an_obstacle(world: Any) -> None:
 
     assert [("node(s) were unschedulable",)] == [report.obstacles for report in explanation.nodes]
     assert not explanation.satisfiable
+
+
+def test_a_slice_that_aborts_every_allocation_is_named(world: Any) -> None:
+    term = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["big"]}]}
+    world.slice(world.device("gpu-0"))
+    world.slice(
+        world.device("nic-0"), name="odd", pool={"name": "b"}, nodeSelector={"nodeSelectorTerms": [term]}
+    )
+
+    (report,) = world.explain(world.claim(world.request())).nodes
+    assert not report.fits
+    assert report.error == "slice odd: node selector: Gt on label 'size' needs one integer, not ['big']"
