@@ -5,6 +5,7 @@ meant to read (aliases that grow without bound, deep nesting, undue size) is ref
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -25,14 +26,22 @@ _MAX_DEPTH = 64
 _KINDS = frozenset({"ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate"})
 _SHOWN_PROBLEMS = 3
 
+_TAG = "tag:yaml.org,2002:"
+
 Object = dict[str, Any]
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Leaves times as text, as JSON has them."""
+    """Leaves times as text, as JSON has them, and what YAML 1.1 takes for numbers in base 60: 0000:07:00.0, 12:30."""
 
     yaml_implicit_resolvers: ClassVar = {
-        first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:timestamp"]
+        first: [
+            (tag, re.compile(f"(?!.*:){pattern.pattern}", re.VERBOSE))
+            if tag in {f"{_TAG}int", f"{_TAG}float"}
+            else (tag, pattern)
+            for tag, pattern in known
+            if tag != f"{_TAG}timestamp"
+        ]
         for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from dra_driver.cli.objects import read_objects
 from dra_driver.cli.worlds import completed, merged, sorted_out
@@ -50,6 +51,15 @@ def test_older_versions_are_read_as_v1(commands: Any, make: Any) -> None:
     (found,) = read_objects([commands.write({**old, "apiVersion": "resource.k8s.io/v1beta1"})])
 
     assert [make.request()] == found["spec"]["devices"]["requests"]
+
+
+@pytest.mark.parametrize("address", ["0000:07:00.0", "0000:1b:00.0", "12:30", "2026-11-30"])
+def test_what_kubectl_takes_for_text_is_text(commands: Any, make: Any, address: str) -> None:
+    text = yaml.safe_dump(make.slice("n1", make.device("a", pciBusID="PLACE"))).replace("PLACE", address)
+
+    (found,) = read_objects([commands.write(text=text)])
+
+    assert {"string": address} == found["spec"]["devices"][0]["attributes"]["pciBusID"]
 
 
 def test_times_are_text(commands: Any, make: Any) -> None:
