@@ -154,6 +154,12 @@ def test_a_file_that_is_wrong_is_named(tmp_path: Path, text: str, message: str) 
     assert "Traceback" not in done.stderr
 
 
+def _names(kubectl: list[str], kind: str, name: str, selector: str) -> set[str]:
+    shown = f"jsonpath={{range .items[*]}}{name} {{end}}"
+    command = [*kubectl, "get", kind, "-n", "demo", "-o", shown, "--field-selector", selector]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
 @pytest.mark.kubectl
 def test_it_can_be_kept_and_used_with_kubectl() -> None:
     with subprocess.Popen(
@@ -176,11 +182,14 @@ def test_it_can_be_kept_and_used_with_kubectl() -> None:
             text=True,
             check=True,
         )
+        waiting = _names(kubectl, "pods", "{.metadata.name}", "spec.nodeName=")
+        told = _names(kubectl, "events", "{.involvedObject.name}", "reason=ClaimNotSatisfiable")
         demo.send_signal(signal.SIGTERM)  # Ctrl-C sends another signal to the same end
         code = demo.wait(timeout=90)
 
     assert re.search(r"node-1 +gpu\.nvidia\.com +node-1/gpu", slices.stdout)
     assert "FailedScheduling" in described.stdout
     assert re.search(r"Warning +ClaimNotSatisfiable .*gpu\.nvidia\.com-controller", described.stdout)
+    assert {"unsatisfiable", "nvlink-pair"} <= waiting <= told
     assert 1 == code  # with four T4 not all examples can run
     assert not Path(kubeconfig).parent.exists()
