@@ -6,7 +6,7 @@ from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.lint import catalogue
 from dra_driver.lint.claims import Claim, Constraint, Wish
 from dra_driver.lint.context import Context
-from dra_driver.lint.devices import KnownDevice
+from dra_driver.lint.devices import STANDARD, KnownDevice
 from dra_driver.lint.finding import Edit, Finding, Rule
 from dra_driver.lint.names import CAPACITY_AS_ATTRIBUTE, UNKNOWN_ATTRIBUTE
 from dra_driver.resource.limits import MAX_RESULTS
@@ -55,10 +55,9 @@ RULES = (
     TOO_MANY_DEVICES,
 )
 
-_STANDARD = "resource.kubernetes.io"
-_STANDARD_READS = tuple(Read("attributes", _STANDARD, name) for name in ("numaNode", "pcieRoot"))
+_STANDARD_READS = tuple(Read("attributes", STANDARD, name) for name in ("numaNode", "pcieRoot"))
 _UNIQUE = {
-    "gpu": frozenset({f"{DRIVER_NAME}/uuid", f"{_STANDARD}/pciBusID"}),
+    "gpu": frozenset({f"{DRIVER_NAME}/uuid", f"{STANDARD}/pciBusID"}),
     "mig": frozenset({f"{DRIVER_NAME}/uuid"}),
 }
 
@@ -176,7 +175,7 @@ def _missing(
     elif len(lacking) == len(wishes) and catalogue.entry(read) is None:
         rule, message = UNKNOWN_ATTRIBUTE, f"no known device has the attribute {attribute}"
     near = catalogue.near_name(read, common)
-    standard = sorted(other for other in common if other.domain == _STANDARD)
+    standard = sorted(other for other in common if other.domain == STANDARD)
     if near is not None:
         fix = f"all of them have {near.domain}/{near.name}"
     elif usual := catalogue.near_name(read, _STANDARD_READS):

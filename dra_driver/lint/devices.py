@@ -27,13 +27,13 @@ from dra_driver.selectors import Device, device_value
 from dra_driver.selectors.reads import FAMILIES, Family, Read
 
 _STEPS = 5_000  # of one evaluation: a selector that needs more on one device is not judged
-_STANDARD = "resource.kubernetes.io"
+STANDARD = "resource.kubernetes.io"  # the domain of what devices of several drivers have
 # What a model does not tell: it depends on the machine, the driver, or what is beside it.
 _VARYING = frozenset(
     {(DRIVER_NAME, name) for name in ("uuid", "parentUUID", "driverVersion", "driverVersionString")}
     | {(DRIVER_NAME, name) for name in ("cudaDriverVersion", "addressingMode", "nvlinkClique", "nvlinkPeers")}
     | {(DRIVER_NAME, name) for name in ("fabricClusterUUID", "fabricCliqueID")}
-    | {(_STANDARD, name) for name in ("pciBusID", "pcieRoot", "numaNode")}
+    | {(STANDARD, name) for name in ("pciBusID", "pcieRoot", "numaNode")}
 )
 
 _ON_DEMAND = NodeConfig(MigMode.DYNAMIC)

@@ -14,13 +14,12 @@ from typing import Any
 
 from dra_driver.devices.names import DRIVER_NAME
 from dra_driver.lint.claims import DeviceClass
-from dra_driver.lint.devices import KnownDevice, known_device
+from dra_driver.lint.devices import STANDARD, KnownDevice, known_device
 from dra_driver.selectors.reads import Read
 
-_STANDARD = "resource.kubernetes.io"
 _OWN = frozenset({"uuid", "parentUUID", "nvlinkClique", "fabricClusterUUID", "fabricCliqueID"})
 _OWN |= {f"{DRIVER_NAME}/{name}" for name in _OWN} | {
-    f"{_STANDARD}/{name}" for name in ("pciBusID", "pcieRoot")
+    f"{STANDARD}/{name}" for name in ("pciBusID", "pcieRoot")
 }
 
 _Kind = tuple[str, str]  # driver, and all that is not each device's own
