@@ -127,10 +127,16 @@ def _nearest(found: list[Comparison], devices: Sequence[KnownDevice]) -> tuple[s
             return _alternative(comparison, devices)
     for comparison in found:
         others = [c for c in found if c is not comparison]
-        meeting = [d for d in devices if all(holds(c, d) is not False for c in others)]
+        meeting = [d for d in devices if all(_may_hold(c, d) for c in others)]
         if meeting:
             return _alternative(comparison, meeting)
     return "", True
+
+
+def _may_hold(comparison: Comparison, device: KnownDevice) -> bool:
+    """Whether it may hold for a device. One that lacks the value is not near: a GPU, say, where a profile is asked for."""
+    known = comparison.read in device.values or comparison.read in device.varying
+    return known and holds(comparison, device) is not False
 
 
 def _alternative(comparison: Comparison, devices: Sequence[KnownDevice]) -> tuple[str, bool]:

@@ -127,6 +127,19 @@ def test_a_class_of_another_driver_is_not_said_to_match_nothing(check: Any) -> N
     ]
 
 
+def test_what_lacks_the_value_that_is_asked_for_is_not_the_nearest(check: Any) -> None:
+    class_ = (  # one of the official driver's examples, for a board that no profile here has
+        "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: mig-1g-12gb}\n"
+        "spec: {selectors: [{cel: {expression: \"device.driver == 'gpu.nvidia.com' && "
+        "device.attributes['gpu.nvidia.com'].type == 'mig' && "
+        "device.attributes['gpu.nvidia.com'].profile == '1g.12gb'\"}}]}\n"
+    )
+
+    [finding] = check(class_)
+
+    assert 'the nearest profile is "1g.24gb"' in finding.message
+
+
 def test_a_class_of_the_files_narrows_what_its_claims_can_get(found: Found) -> None:
     class_ = (
         "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: l4}\n"
