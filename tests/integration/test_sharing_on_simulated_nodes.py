@@ -452,7 +452,9 @@ def test_a_mistake_in_the_second_entry_changes_nothing(node: Node) -> None:
 
 
 def events_of(node: Node, ref: ClaimRef) -> tuple[int, int]:
-    """How many events preparing a claim is, and unpreparing it after that."""
+    """How many events preparing a claim is, and unpreparing it after that, on a node where all directories are made."""
+    node.engine.prepare(ref)
+    node.engine.unprepare(ref)
     events = Events()
     engine = node.start(events)
     begin = len(events.names)
