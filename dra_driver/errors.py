@@ -55,5 +55,9 @@ class ApiError(DriverError):
 
 def one_line(error: BaseException, limit: int = 1024) -> str:
     """The text of `error` as one line of at most `limit` characters, fit for an event or a gRPC answer."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    try:
+        text = " ".join(str(error).split()) or type(error).__name__
+    except Exception:  # noqa: BLE001 - whatever a __str__ raises: this is where errors are told
+        text = type(error).__name__
+    text = text.encode(errors="replace").decode()  # half a surrogate is no text on the wire
     return text if len(text) <= limit else text[: limit - 3] + "..."

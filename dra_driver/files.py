@@ -165,9 +165,13 @@ class Lock:
             os.close(fd)
             msg = f"{purpose} runs already: process {holder} holds {self.path}; stop that one first"
             raise UsageError(msg) from None
-        os.ftruncate(fd, 0)
-        os.write(fd, f"{os.getpid()}\n".encode())
+        except OSError as error:
+            os.close(fd)
+            raise UnavailableError(f"cannot lock {self.path}: {error.strerror}") from error
         self._fd = fd
+        with contextlib.suppress(OSError):  # on a full disk, which must not keep Pods from ending
+            os.ftruncate(fd, 0)
+            os.write(fd, f"{os.getpid()}\n".encode())
         return self
 
     def release(self) -> None:

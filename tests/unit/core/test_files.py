@@ -98,6 +98,15 @@ def test_a_second_process_is_told_who_holds_the_lock(tmp_path: Path) -> None:
         files.Lock(path).acquire("the plugin").release()
 
 
+def test_a_full_disk_does_not_stop_a_start() -> None:
+    lock = files.Lock(Path("/dev/full"))  # takes no byte
+
+    assert lock.acquire("the plugin") is lock
+    with pytest.raises(UsageError, match=r"the plugin runs already: process .* holds /dev/full"):
+        files.Lock(Path("/dev/full")).acquire("the plugin")
+    lock.release()
+
+
 def test_a_lock_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match=f"cannot open the lock {tmp_path}: Is a directory"):
         files.Lock(tmp_path).acquire("the plugin")
