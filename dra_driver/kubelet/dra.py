@@ -14,7 +14,7 @@ v1beta1 is v1 without share ids, so both are served by the same code over their 
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Protocol, TypeVar
 
@@ -53,9 +53,10 @@ Observer = Callable[[str, DriverError | Exception | None, float], None]
 class Handler:
     """The version-independent half: claims in, one outcome per claim out."""
 
-    def __init__(self, claims: ClaimHandler, executor: Executor, observe: Observer) -> None:
+    def __init__(self, claims: ClaimHandler, executors: Mapping[str, Executor], observe: Observer) -> None:
+        """`executors`: the threads of each operation, so that one never waits for the other."""
         self._claims = claims
-        self._executor = executor
+        self._executors = executors
         self._observe = observe
 
     def prepare(self, refs: Sequence[ClaimRef]) -> dict[str, tuple[tuple[PreparedDevice, ...], str]]:
@@ -77,7 +78,7 @@ class Handler:
                 return self._one(operation, ref, act, nothing)
 
         # The kubelet sends all claims of a Pod together. One that waits must not hold up the others.
-        outcomes = map(handle, refs) if len(refs) == 1 else self._executor.map(handle, refs)
+        outcomes = map(handle, refs) if len(refs) == 1 else self._executors[operation].map(handle, refs)
         return {ref.uid: outcome for ref, outcome in zip(refs, outcomes, strict=True)}
 
     def _one(

@@ -9,6 +9,7 @@ and 30 seconds later deletes our ResourceSlices. `tend` notices that a socket is
 bound, and binds it anew.
 """
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -37,12 +38,17 @@ class KubeletPlugin:
         claims: dra.ClaimHandler,
         observe: dra.Observer,
     ) -> None:
-        self._executor = ThreadPoolExecutor(sockets.MAX_WORKERS, thread_name_prefix="claim")
-        handler = dra.Handler(claims, self._executor, observe)
+        self._executors = {
+            operation: ThreadPoolExecutor(sockets.MAX_WORKERS, thread_name_prefix=operation)
+            for operation in (dra.PREPARE, dra.UNPREPARE)
+        }
+        handler = dra.Handler(claims, self._executors, observe)
         self.endpoint = plugin_dir / "dra.sock"
         self.registration_socket = registry_dir / f"{driver_name}-reg.sock"
         self._registration = Registration(driver_name, self.endpoint)
-        self._claims = _Listener(self.endpoint, lambda server: dra.add_services(server, handler))
+        self._claims = _Listener(
+            self.endpoint, lambda server: dra.add_services(server, handler), makes_directory=True
+        )
         self._announcement = _Listener(
             self.registration_socket,
             lambda server: registration_grpc.add_RegistrationServicer_to_server(self._registration, server),
@@ -74,7 +80,8 @@ class KubeletPlugin:
         """Withdraw the announcement, let running calls finish for `grace` seconds, close."""
         self._announcement.close(grace=0)
         self._claims.close(grace=grace)
-        self._executor.shutdown(wait=True)
+        for executor in self._executors.values():
+            executor.shutdown(wait=True)
 
 
 class _Listener:
@@ -85,12 +92,18 @@ class _Listener:
         path: Path,
         add_services: Callable[[grpc.Server], None],
         lost: Callable[[], None] = lambda: None,
+        *,
+        makes_directory: bool = False,
     ) -> None:
-        """`lost` is called when the socket turned out to be removed, before it is bound anew."""
+        """`lost` is called when the socket turned out to be removed, before it is bound anew.
+
+        `makes_directory` is for one that is ours, where somebody may have removed it with the socket.
+        """
         sockets.check_path(path)
         self._path = path
         self._add_services = add_services
         self._lost = lost
+        self._makes_directory = makes_directory
         self._server: grpc.Server | None = None
         self._bound: tuple[int, int] | None = None  # device and inode of the socket we bound
         self._closed = False
@@ -121,6 +134,9 @@ class _Listener:
                 self._server = None
 
     def _bind(self) -> None:
+        if self._makes_directory:
+            with contextlib.suppress(OSError):  # told as missing below
+                self._path.parent.mkdir(mode=0o700, exist_ok=True)
         if not self._path.parent.is_dir():
             msg = f"{self._path.parent} does not exist; is it the kubelet's directory?"
             raise UnavailableError(msg)

@@ -34,9 +34,9 @@ class RegistrationStatus:
 class Registration(pb_grpc.RegistrationServicer):
     """The registration service of one driver."""
 
-    def __init__(self, driver_name: str, endpoint: Path, versions: tuple[str, ...] = VERSIONS) -> None:
+    def __init__(self, driver_name: str, endpoint: Path) -> None:
         self._info = pb.PluginInfo(
-            type=PLUGIN_TYPE, name=driver_name, endpoint=str(endpoint), supported_versions=versions
+            type=PLUGIN_TYPE, name=driver_name, endpoint=str(endpoint), supported_versions=VERSIONS
         )
         self._lock = threading.Lock()
         self._status = RegistrationStatus()

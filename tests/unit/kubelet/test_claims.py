@@ -26,6 +26,11 @@ def _fail(error: Exception) -> Any:
     return answer
 
 
+class _SilentError(Exception):
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
 def test_a_prepared_device_is_told_with_all_its_fields(channel: grpc.Channel) -> None:
     response = dra_v1_pb2_grpc.DRAPluginStub(channel).NodePrepareResources(_request("a"))
 
@@ -45,7 +50,14 @@ def test_v1beta1_answers_the_same_without_share_ids(channel: grpc.Channel) -> No
 
 
 @pytest.mark.parametrize(
-    "error", [ConflictError("device gpu-0 is held by claim ns/b"), ZeroDivisionError("x")]
+    "error",
+    [
+        ConflictError("device gpu-0 is held by claim ns/b"),
+        ConflictError("half of a surrogate: \ud800"),
+        ZeroDivisionError("x"),
+        _SilentError(),
+    ],
+    ids=lambda error: type(error).__name__,
 )
 def test_one_bad_claim_never_fails_the_batch(channel: grpc.Channel, claims: Any, error: Exception) -> None:
     claims.answers["b"] = _fail(error)
@@ -123,16 +135,27 @@ def test_prepares_that_wait_for_the_api_server_never_hold_up_an_unprepare(
     channel: grpc.Channel, claims: Any
 ) -> None:
     answered = threading.Event()
-    claims.answers.update(a=lambda ref: answered.wait(60) and (), b=lambda ref: answered.wait(60) and ())
+    names = ("a", "b", "c", "d")
+    claims.answers.update(dict.fromkeys(names, lambda ref: answered.wait(60) and ()))
     stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
-    pods = [stub.NodePrepareResources.future(_request("a", "b"), timeout=60) for _ in range(110)]
+    pods = [stub.NodePrepareResources.future(_request(*names), timeout=60) for _ in range(110)]
 
-    gone = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_request("c", "d").claims)
+    gone = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_request("e", "f").claims)
     response = stub.NodeUnprepareResources(gone, timeout=60)
 
-    assert ({"uid-c", "uid-d"}, 0) == (set(response.claims), sum(pod.done() for pod in pods))
+    assert ({"uid-e", "uid-f"}, 0) == (set(response.claims), sum(pod.done() for pod in pods))
     answered.set()
-    assert [2] * 110 == [len(pod.result().claims) for pod in pods]
+    assert [4] * 110 == [len(pod.result().claims) for pod in pods]
+
+
+def test_two_hundred_claims_of_one_call_are_prepared_each_once(channel: grpc.Channel, claims: Any) -> None:
+    names = [f"claim-{number}" for number in range(200)]
+    request = _request(*names, *names)  # each of them twice
+
+    response = dra_v1_pb2_grpc.DRAPluginStub(channel).NodePrepareResources(request)
+
+    assert {f"uid-{name}" for name in names} == set(response.claims)
+    assert 200 == len(claims.seen)
 
 
 def test_a_call_that_outlives_its_deadline_is_finished_all_the_same(

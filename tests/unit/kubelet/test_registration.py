@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,15 @@ def test_a_removed_plugin_socket_is_bound_anew(plugin: KubeletPlugin) -> None:
     plugin.tend()
 
     probe(plugin.registration_socket, plugin.endpoint)
+
+
+def test_a_removed_plugin_directory_is_made_again_for_its_owner_only(plugin: KubeletPlugin) -> None:
+    shutil.rmtree(plugin.endpoint.parent)
+
+    plugin.tend()
+
+    probe(plugin.registration_socket, plugin.endpoint)
+    assert 0o700 == plugin.endpoint.parent.stat().st_mode & 0o777
 
 
 def test_tending_changes_nothing_where_all_is_well(plugin: KubeletPlugin) -> None:
