@@ -102,6 +102,9 @@ class DevicePluginWatch:
                 "cannot see whether a device plugin hands out the GPUs of this node", err=one_line(error)
             )
             return False
+        except Exception:  # an answer that is no Node; the thread must outlive it
+            log.exception("looking for a device plugin failed for a reason that is a fault of this driver")
+            return False
         if found != self.answer:
             before, self.answer = self.answer, found
             if found:

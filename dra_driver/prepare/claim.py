@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dra_driver.errors import ClaimError, ConfigError
+from dra_driver.cdi.names import check_claim_uid
+from dra_driver.errors import ClaimError, ConfigError, UnavailableError, one_line
 from dra_driver.quantity import Quantity
+from dra_driver.resource import names
 
 _POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 
@@ -77,8 +79,33 @@ class Allocation:
     pod_claim_name: str | None = None  # of a claim that was made from a Pod's template
 
 
+def check_ref(ref: ClaimRef) -> None:
+    """ClaimError where the API server has no claim of such a name: it becomes part of paths, there and here."""
+    check_claim_uid(ref.uid)
+    for what, name, syntax in (
+        ("claim", ref.name, names.subdomain),
+        ("namespace", ref.namespace, names.label),
+    ):
+        if syntax(name):
+            raise ClaimError(
+                f"{name[:64]!r} cannot be the name of a {what}; delete the Pod that uses the claim"
+            )
+
+
 def read_allocation(claim: Mapping[str, Any], ref: ClaimRef, driver: str) -> Allocation:
-    """Our part of `claim`, which was fetched by the name in `ref`; ClaimError where it cannot be prepared."""
+    """Our part of `claim`, which was fetched by the name in `ref`; ClaimError where it cannot be prepared.
+
+    UnavailableError where it is no claim at all, but something that came in its place.
+    """
+    try:
+        return _read(claim, ref, driver)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnavailableError(
+            f"cannot read claim {ref}: what the API server answered is no ResourceClaim ({one_line(error, 200)})"
+        ) from error
+
+
+def _read(claim: Mapping[str, Any], ref: ClaimRef, driver: str) -> Allocation:
     if claim["metadata"].get("uid") != ref.uid:
         raise ClaimError(
             f"claim {ref} was replaced by a new claim of the same name; delete the Pod that used the old one"

@@ -16,21 +16,22 @@ kubelet writes a claim down before it calls us, and repeats Prepare, and after i
 also across restarts. Unprepare marks it so before it undoes anything, so that a kill half-way is no prepared claim; on a
 full disk it does without, and the kubelet, which has no answer yet, comes again.
 
-Locks: calls for one claim are serial. Nothing else is held while network or hardware answers; the indexes of records and
+Locks: calls for one claim are serial, the API server's answer included. What belongs to the claim has a lock of its own, so
+that `repair` waits for no network. Nothing else is held while network or hardware answers; the indexes of records and
 conflicts have locks of their own, for a few instructions each. What needs neither network nor steps is done by one
 call at a time: a dozen system calls each of which hands the interpreter to another claim take longer than all in turn.
 
 Failures: whatever is raised, the call left nothing of its own behind, and the kubelet's retry starts afresh.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from dra_driver.cdi.edits import EditSource
-from dra_driver.cdi.names import check_claim_uid, is_claim_uid
+from dra_driver.cdi.names import is_claim_uid
 from dra_driver.cdi.spec import Spec
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import DeviceSet, HeldDevice
@@ -40,7 +41,7 @@ from dra_driver.kube.errors import NotFoundError
 from dra_driver.locks import Locks, Turn
 from dra_driver.partitions import mig_device
 from dra_driver.partitions.mig_device import MigDevices
-from dra_driver.prepare.claim import Allocation, ClaimRef, ClaimSource, read_allocation
+from dra_driver.prepare.claim import Allocation, ClaimRef, ClaimSource, check_ref, read_allocation
 from dra_driver.prepare.conflicts import Conflicts
 from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.partitions import with_partitions
@@ -94,7 +95,8 @@ class Engine:
         kinds: dict[str, StepKind] = {} if partitions is None else {mig_device.KIND: partitions}
         self._steps = StepRunner(kinds | dict(sharing.kinds if sharing else {}), records)
         self._conflicts = Conflicts()
-        self._locks = Locks()
+        self._calls = Locks()  # by claim: of the kubelet's calls
+        self._locks = Locks()  # by claim: of its record and files
         self._turn = Turn()
         self._dropped: tuple[Record, ...] | None = None  # None: nothing was read yet
 
@@ -103,24 +105,27 @@ class Engine:
 
         Raises a DriverError whose text fits into the Pod's event.
         """
-        check_claim_uid(ref.uid)
-        with self._locks.hold(ref.uid):
+        check_ref(ref)
+        with self._calls.hold(ref.uid):
             claim = self._fetch(ref)
-            with self._turn.taken():
-                allocation = read_allocation(claim, ref, self._driver_name)
-                record = self._records.get(ref.uid)
-                if record is None:
-                    plan = self._plan(allocation)
-                    if not plan.steps:
-                        return self._answer(self._prepare_at_once(plan))
-            if record is not None:
-                if _is_of(record, allocation) and self._steps.are_intact(record):
-                    return self._answer(self._prepare_again(record))
-                log.warning("earlier preparation undone", state=str(record.state))
-                self._undo(ref.uid)
+            with self._locks.hold(ref.uid):
+                return self._answer(self._prepare(claim, ref))
+
+    def _prepare(self, claim: Mapping[str, Any], ref: ClaimRef) -> Record:
+        with self._turn.taken():
+            allocation = read_allocation(claim, ref, self._driver_name)
+            record = self._records.get(ref.uid)
+            if record is None:
                 plan = self._plan(allocation)
-            prepare = self._prepare_in_steps if plan.steps else self._prepare_at_once
-            return self._answer(prepare(plan))
+                if not plan.steps:
+                    return self._prepare_at_once(plan)
+        if record is not None:
+            if _is_of(record, allocation) and self._steps.are_intact(record):
+                return self._prepare_again(record)
+            log.warning("earlier preparation undone", state=str(record.state))
+            self._undo(ref.uid)
+            plan = self._plan(allocation)
+        return self._prepare_in_steps(plan) if plan.steps else self._prepare_at_once(plan)
 
     def unprepare(self, ref: ClaimRef) -> None:
         """Undo whatever was done for the claim; a claim that is unknown is no error.
@@ -130,7 +135,7 @@ class Engine:
         """
         if not is_claim_uid(ref.uid):
             return  # prepare refuses it, so there is nothing of it
-        with self._locks.hold(ref.uid):
+        with self._calls.hold(ref.uid), self._locks.hold(ref.uid):
             record = self._records.get(ref.uid)
             if record is not None and record.steps:
                 self._undo(ref.uid)

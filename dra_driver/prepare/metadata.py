@@ -27,7 +27,6 @@ _MOUNT_OPTIONS = ("ro", "nosuid", "nodev", "bind")
 def check_names(allocation: Allocation) -> None:
     """ClaimError where a name that becomes part of a path, or of a CDI name, is none that the API server lets through."""
     for what, name, syntax in (
-        ("the claim", allocation.ref.name, names.subdomain),
         *(("a request", result.base_request, names.label) for result in allocation.results),
         *(("a share", result.share_id, names.label) for result in allocation.results if result.share_id),
     ):

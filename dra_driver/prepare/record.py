@@ -161,7 +161,7 @@ def decode(data: bytes) -> Record:
         raise RecordError("its content does not match its checksum")
     try:
         return _from_dict(_upgrade(json.loads(body)))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise RecordError(f"its content is none of version {VERSION} or older ({error!r})") from error
 
 

@@ -210,12 +210,17 @@ class RecordStore:
     def _set_aside_before(self) -> list[DamagedRecord]:
         """What earlier starts set aside during this boot; what is of other boots is deleted."""
         here = self._damaged_directory()
-        if not here.parent.is_dir():
-            return []
-        for other in here.parent.iterdir():
-            if other != here:
-                self._delete_quietly(other)
-        entries = sorted(here.iterdir()) if here.is_dir() else ()
+        try:
+            if not here.parent.is_dir():
+                return []
+            for other in here.parent.iterdir():
+                if other != here:
+                    self._delete_quietly(other)
+            entries = sorted(here.iterdir()) if here.is_dir() else ()
+        except OSError as error:
+            raise UnavailableError(
+                f"the damaged records in {here} cannot be listed: {error.strerror}"
+            ) from error
         return [DamagedRecord(path.stem, path, "it was set aside before") for path in entries]
 
     def _damaged_directory(self) -> Path:

@@ -30,7 +30,8 @@ def sharing_groups(
         if _sharing(before[1]) != _sharing(choice):
             raise ConfigError(
                 f"claim {ref}: device {device.name} has {describe(_sharing(before[1]))} by request "
-                f"{before[0].request}, and {describe(_sharing(choice))} by request {result.request}; give both the same"
+                f"{before[0].request}, and {describe(_sharing(choice))} by request {result.request}; give both the "
+                "same, or keep them on different devices with a distinctAttribute constraint"
             )
         members[device.name] = _member(device, members.get(device.name), result.memory)
     groups: dict[str, tuple[Sharing, str, list[Member]]] = {}

@@ -23,6 +23,10 @@ def claim_name(host: Host, name: str) -> None:
     host.claim["metadata"]["name"] = name
 
 
+def namespace(host: Host, name: str) -> None:
+    host.claim["metadata"]["namespace"] = name
+
+
 def request_name(host: Host, name: str) -> None:
     host.result["request"] = name
 
@@ -40,7 +44,7 @@ def pool(host: Host, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [claim_name, request_name, share, device, pool], ids=lambda part: part.__name__
+    "part", [claim_name, namespace, request_name, share, device, pool], ids=lambda part: part.__name__
 )
 def test_a_hostile_name_is_refused_and_nothing_is_written(
     host: Host, part: Callable[[Host, str], None]
@@ -65,13 +69,12 @@ def test_a_hostile_uid_is_refused_and_nothing_is_written(host: Host) -> None:
     assert ([], before) == (host.written(), host.rest())
 
 
-def test_hostile_annotations_and_namespaces_become_no_path(host: Host) -> None:
+def test_hostile_annotations_become_no_path(host: Host) -> None:
     engine, before = host.start(), host.rest()
     folder = "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/claim/gpu"
 
     for name in NAMES:
         host.claim["metadata"] |= {
-            "namespace": name,
             "annotations": {"resource.kubernetes.io/pod-claim-name": name, name: name},
         }
         host.prepare(engine)

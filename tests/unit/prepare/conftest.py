@@ -96,9 +96,11 @@ class Claims:
         self.objects: dict[str, dict[str, Any]] = {}
         self.gets = 0
         self.error: Exception | None = None
+        self.hang: Callable[[], object] = lambda: None
 
     def get_claim(self, namespace: str, name: str) -> dict[str, Any]:
         self.gets += 1
+        self.hang()
         if self.error is not None:
             raise self.error
         try:

@@ -1,6 +1,9 @@
 """What Prepare answers, and for which claims it does."""
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -150,6 +153,107 @@ def test_an_api_server_that_is_away_is_told_as_such(node: Any) -> None:
 
     with pytest.raises(UnavailableError, match="the API server does not answer"):
         node.engine().prepare(ClaimRef("default", "a", "u-1"))
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "a/../../nodes", "a?watch=true", "\ud800", "A", "a\0b", "x" * 254]
+)
+@pytest.mark.parametrize(("part", "what"), [("name", "claim"), ("namespace", "namespace")])
+def test_a_hostile_name_is_refused_before_anything_is_asked(
+    node: Any, part: str, what: str, name: str
+) -> None:
+    ref = replace(node.allocate("a", {"device": GPU0}), **{part: name})
+
+    with pytest.raises(ClaimError, match=f"cannot be the name of a {what}; delete the Pod"):
+        node.engine().prepare(ref)
+
+    assert 0 == node.claims.gets
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"metadata": None},
+        {"metadata": []},
+        {"kind": "Status", "status": "Success", "metadata": {"uid": "UID"}},
+        {"metadata": {"uid": "UID"}, "status": []},
+        {"metadata": {"uid": "UID"}, "status": {"allocation": "all of them"}},
+        {"metadata": {"uid": "UID"}, "status": {"allocation": {"devices": {"results": [None]}}}},
+        {
+            "metadata": {"uid": "UID"},
+            "status": {"allocation": {"devices": {"results": [{"driver": "gpu.nvidia.com"}]}}},
+        },
+        {"metadata": {"uid": "UID"}, "status": {"allocation": {"devices": {"results": 1}}}},
+    ],
+    ids=str,
+)
+def test_an_answer_that_is_no_claim_is_told_and_tried_again(node: Any, answer: dict[str, Any]) -> None:
+    engine, ref = node.engine(), node.allocate("a", {"device": GPU0})
+    right = node.claims.objects[str(ref)]
+    node.claims.objects[str(ref)] = json.loads(json.dumps(answer).replace("UID", ref.uid))
+
+    with pytest.raises((UnavailableError, ClaimError), match="claim default/a"):
+        engine.prepare(ref)
+
+    assert ([], []) == (node.spec_files(), node.record_files())
+    node.claims.objects[str(ref)] = right
+    assert engine.prepare(ref)
+
+
+def test_hardware_is_followed_while_the_api_server_hangs_for_a_claim(node: Any) -> None:
+    engine, ref = node.engine(), node.allocate("a", {"device": GPU0})
+    engine.prepare(ref)
+    asked, answered = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        asked.set()
+        answered.wait(60)
+
+    node.claims.hang = hang
+
+    with ThreadPoolExecutor(2) as threads:
+        again = threads.submit(engine.prepare, ref)
+        assert asked.wait(60)
+        node.change_gpu(0, minor=1)
+        report = threads.submit(engine.repair).result(60)
+        waiting = not again.done()
+        answered.set()
+
+    assert ((ref,), True) == (report.rewritten, waiting)
+    assert again.result()
+    assert b'"/dev/nvidia1"' in node.spec_file(ref).read_bytes()
+
+
+def test_many_callers_and_repairs_at_once_leave_each_claim_whole(node: Any) -> None:
+    engine = node.engine()
+    refs = [node.allocate(f"a{number}", {"device": GPU0, "adminAccess": True}) for number in range(64)]
+    bad = [node.allocate(f"b{number}", {"device": "gpu-9"}) for number in range(16)]
+    over = threading.Event()
+
+    def repair() -> None:
+        while not over.is_set():
+            assert () == engine.repair().unresolved
+
+    def use(ref: ClaimRef) -> Any:
+        first = engine.prepare(ref)
+        engine.unprepare(ref)
+        return first == engine.prepare(ref)
+
+    with ThreadPoolExecutor(33) as threads:
+        repairs = threads.submit(repair)
+        ends = [threads.submit(use, ref) for ref in (*refs, *bad)]
+        errors = [end.exception(60) for end in ends]
+        over.set()
+        repairs.result(60)
+
+    assert [None] * 64 == errors[:64]
+    assert all(isinstance(error, ClaimError) for error in errors[64:])
+    assert all(end.result() for end in ends[:64])
+    assert (64, 64) == (len(node.spec_files()), len(node.record_files()))
+    for ref in refs:
+        engine.unprepare(ref)
+    assert ([], [], []) == (node.spec_files(), node.record_files(), node.metadata_files())
 
 
 def test_preparing_again_gives_the_same_answer_and_writes_nothing(node: Any) -> None:

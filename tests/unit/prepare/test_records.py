@@ -1,6 +1,7 @@
 """The directory of records: damage stays alone, unknown fields stay, old files stay readable."""
 
 import dataclasses
+import hashlib
 import json
 import uuid
 from pathlib import Path
@@ -296,3 +297,13 @@ def test_no_boot_id_is_an_error(tmp_path: Path, content: str) -> None:
 def test_a_boot_id_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="the boot id cannot be read from"):
         read_boot_id(tmp_path / "boot_id")
+
+
+def test_what_is_nested_too_deep_is_damaged() -> None:
+    body = b"[" * 100_000 + b"]" * 100_000
+    frame = (
+        b'{"checksum":"sha256:' + hashlib.sha256(body).hexdigest().encode() + b'","record":' + body + b"}\n"
+    )
+
+    with pytest.raises(RecordError, match="its content is none of version"):
+        decode(frame)
