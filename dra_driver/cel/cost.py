@@ -3,40 +3,75 @@
 Kubernetes refuses selectors whose estimate is over a budget. This follows cel-go's cost model in its shape: one
 unit for each name, field and call, text by length (a tenth a character, a pattern a quarter), the body of a loop
 as often as its range may be long. How long something may be is asked from `sizes`, by its path from a variable
-("[]" for any element, "{}" for any key);
-for what no path leads to, it comes from what made it. Counts of single functions may differ from cel-go's.
+("[]" for any element, "{}" for any key); for what no path leads to, it comes from what made it. Of many functions'
+results cel-go knows no bound: reading such a text, as in `.?model.orValue("").contains("H100")`, is over any budget,
+while comparing it with a known one is not. Counts of single functions may differ from cel-go's.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dra_driver.cel import ast
-from dra_driver.cel.types import Kind
+from dra_driver.cel.types import BOOL, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT, Kind, list_of
 
 Path = tuple[str, ...]
 Sizes = Callable[[Path], int | None]
 
-_UNKNOWN_SIZE = 64
+_UNKNOWN_SIZE = math.inf
 _TEXT, _PATTERN = 0.1, 0.25
 _LIST, _MAP = 10, 30  # what making one costs
 _LOOP = 4  # what the loop itself costs, an iteration
 _PATTERNS = frozenset({"matches", "find", "findAll"})
 _COMPARISONS = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"})
-_SINGLE = frozenset({"hasValue", "isInteger", "asInteger", "compareTo", "isGreaterThan", "isLessThan"})
+_SINGLE = frozenset(
+    {
+        "hasValue",
+        "value",
+        "orValue",
+        "or",
+        "optional.of",
+        "optional.ofNonZeroValue",
+        "optional.none",
+        "size",
+        "type",
+    }
+    | {"isInteger", "asInteger", "compareTo", "isGreaterThan", "isLessThan", "add", "sub", "first", "last"}
+    | {"bool", "double", "duration", "int", "timestamp", "uint"}
+    | {"_+_", "_-_", "_*_", "_/_", "_%_", "-_"}
+)
+_KEEP_SIZE = frozenset(
+    {
+        "lowerAscii",
+        "upperAscii",
+        "replace",
+        "substring",
+        "trim",
+        "find",
+        "charAt",
+        "reverse",
+        "string",
+        "bytes",
+    }
+    | {"slice", "sort", "sortBy", "distinct", "flatten", "split", "findAll"}
+)
+_COMPARE_ELEMENTS = frozenset({"isSorted", "min", "max", "indexOf", "lastIndexOf", "join"})
+_SCALARS = frozenset({BOOL, INT, UINT, DOUBLE, DURATION, TIMESTAMP, NULL})
 
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """Units, how long the value may be, and its path where it comes straight from a variable."""
+    """Units, how long the value and any element of it may be, and its path where it comes straight from a variable."""
 
-    cost: int
-    size: int = 1
+    cost: float
+    size: float = 1
     path: Path | None = None
+    element: float = math.inf
 
 
-def estimate(root: ast.Node, sizes: Sizes) -> int:
-    """The worst cost of a checked expression."""
+def estimate(root: ast.Node, sizes: Sizes) -> float:
+    """The worst cost of a checked expression; infinite where there is no bound."""
     return _Estimator(sizes).visit(root, {}).cost
 
 
@@ -48,7 +83,7 @@ class _Estimator:
         visit: Callable[[Any, Any, Any], _Estimate] = _VISITORS[type(node)]
         return visit(self, node, scope)
 
-    def _at(self, path: Path | None, cost: int) -> _Estimate:
+    def _at(self, path: Path | None, cost: float) -> _Estimate:
         size = None if path is None else self._sizes(path)
         return _Estimate(cost, _UNKNOWN_SIZE if size is None else size, path)
 
@@ -72,10 +107,13 @@ class _Estimator:
         if name == "_?_:_":
             condition, yes, no = parts
             return _Estimate(condition.cost + max(yes.cost, no.cost), max(yes.size, no.size))
+        if name == "dyn":
+            return replace(parts[0], cost=cost + 1)
         if name in {"_[_]", "_[?_]"}:
-            container = parts[0]
-            return self._at(container.path and (*container.path, "[]"), cost + 1)
+            return self._element(parts[0], cost + 1)
         if name in _COMPARISONS:
+            if name == "_==_" and all(part.type.kind is not Kind.TYPE for part in node.args):
+                sizes.append(1 if math.isinf(min(sizes)) else min(sizes))  # of the libraries' own types
             return _Estimate(cost + _share(min(sizes), _TEXT))
         if name == "@in":
             return _Estimate(cost + sizes[1])
@@ -85,23 +123,39 @@ class _Estimator:
             return _Estimate(cost + _share(sizes[0], _TEXT) * _share(sizes[1], _TEXT))
         if name.startswith("sets."):
             return _Estimate(cost + sizes[0] * sizes[1])
-        if name == "_+_":
+        if name == "_+_" and node.type not in _SCALARS:
             return _Estimate(cost + _share(sum(sizes), _TEXT), sum(sizes))
         if name == "lists.range":
             literal = node.args[0]
             size = literal.value if isinstance(literal, ast.Literal) else _UNKNOWN_SIZE
             return _Estimate(cost + 1, max(size, 0))
+        if name in _COMPARE_ELEMENTS and node.target is not None and node.target.type == list_of(STRING):
+            return _Estimate(math.inf)
+        size = 1 if node.type in _SCALARS else _UNKNOWN_SIZE
         if name in _SINGLE or not sizes:
-            return _Estimate(cost + 1)
-        longest = max(sizes)
-        return _Estimate(cost + _share(longest, _TEXT), longest)
+            return _Estimate(cost + 1, size)
+        if name in {"startsWith", "endsWith"}:
+            return _Estimate(cost + _share(sizes[1], _TEXT))
+        args = [node.target, *node.args] if node.target else node.args
+        longest = max(
+            1 if arg.type.kind is Kind.OPAQUE else size for arg, size in zip(args, sizes, strict=True)
+        )
+        return _Estimate(cost + _share(longest, _TEXT), longest if name in _KEEP_SIZE else size)
+
+    def _element(self, container: _Estimate, cost: float) -> _Estimate:
+        found = self._at(container.path and (*container.path, "[]"), cost)
+        return found if container.path else replace(found, size=container.element)
 
     def list_literal(self, node: ast.ListLiteral, scope: Mapping[str, _Estimate]) -> _Estimate:
-        return _Estimate(_LIST + sum(self.visit(item, scope).cost for item in node.items), len(node.items))
+        items = [self.visit(item, scope) for item in node.items]
+        longest = max((item.size for item in items), default=1)
+        return _Estimate(_LIST + sum(item.cost for item in items), len(items), element=longest)
 
     def map_literal(self, node: ast.MapLiteral, scope: Mapping[str, _Estimate]) -> _Estimate:
-        parts = [part for entry in node.entries for part in (entry.key, entry.value)]
-        return _Estimate(_MAP + sum(self.visit(part, scope).cost for part in parts), len(node.entries))
+        keys = [self.visit(entry.key, scope) for entry in node.entries]
+        values = [self.visit(entry.value, scope) for entry in node.entries]
+        longest = max((value.size for value in values), default=1)
+        return _Estimate(_MAP + sum(part.cost for part in keys + values), len(values), element=longest)
 
     def bind(self, node: ast.Bind, scope: Mapping[str, _Estimate]) -> _Estimate:
         value = self.visit(node.value, scope)
@@ -110,18 +164,19 @@ class _Estimator:
 
     def comprehension(self, node: ast.Comprehension, scope: Mapping[str, _Estimate]) -> _Estimate:
         over = self.visit(node.over, scope)
-        value = self._at(over.path and (*over.path, "[]"), 1)
+        value = self._element(over, 1)
         key = (
             self._at(over.path and (*over.path, "{}"), 1) if node.over.type.kind is Kind.MAP else _Estimate(1)
         )
         of_values = node.over.type.kind is Kind.LIST and len(node.variables) == 1
         inner = {**scope, **dict(zip(node.variables, (value,) if of_values else (key, value), strict=False))}
-        body = sum(self.visit(part, inner).cost for part in (node.condition, node.result) if part is not None)
-        return _Estimate(over.cost + over.size * (_LOOP + body) + 1, over.size)
+        parts = [self.visit(part, inner) for part in (node.condition, node.result) if part is not None]
+        cost = over.cost + over.size * (_LOOP + sum(part.cost for part in parts)) + 1
+        return _Estimate(cost, over.size, element=parts[-1].size if node.result is not None else value.size)
 
 
-def _share(size: int, factor: float) -> int:
-    return max(1, int(size * factor + 0.999))
+def _share(size: float, factor: float) -> float:
+    return size if math.isinf(size) else max(1, int(size * factor + 0.999))
 
 
 _VISITORS: dict[type[ast.Node], Callable[[Any, Any, Any], _Estimate]] = {

@@ -86,7 +86,7 @@ def _sizes(path: tuple[str, ...]) -> int | None:
             return MAX_ATTRIBUTES_AND_CAPACITIES
         case ("device", "attributes", _, _):
             return MAX_ATTRIBUTE_LENGTH
-        case ("device", _) | ("device", "capacity", _, _):
+        case ("device",) | ("device", _):
             return 1
         case _:
             return None
