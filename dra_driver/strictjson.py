@@ -14,6 +14,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+compact = json.JSONEncoder(separators=(",", ":")).encode
+"""JSON without spaces, by one encoder for all: json.dumps makes one for each call, in the middle of a Prepare."""
+
 
 class Repeated(dict[str, Any]):
     """An object with keys that it has more than once; the last value stands."""

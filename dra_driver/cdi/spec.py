@@ -3,12 +3,12 @@
 JSON rather than YAML: both are legal, JSON needs no dependency and is ten times faster to write.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from dra_driver.cdi.versions import latest, minimum_version, version_of_edits, version_of_names
+from dra_driver.strictjson import compact
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class ContainerEdits:
         """The edits as JSON, made once: those that all claims share are a hundred mounts."""
         if self._encoded is None:
             body = self.as_dict()
-            lists = {name: _to_json(value) for name, value in body.items()}
+            lists = {name: compact(value) for name, value in body.items()}
             encoded = _Encoded(lists, version_of_edits(body))
             object.__setattr__(self, "_encoded", encoded)
         assert self._encoded is not None
@@ -180,17 +180,14 @@ class Spec:
             if device.own:
                 edits += device.own.encoded()
             versions.append(edits.minimum_version)
-            devices.append(f'{{"name":{_to_json(device.name)},"containerEdits":{edits.json()}}}')
+            devices.append(f'{{"name":{compact(device.name)},"containerEdits":{edits.json()}}}')
         common = ""
         if self.edits:
             encoded = self.edits.encoded()
             versions.append(encoded.minimum_version)
             common = f',"containerEdits":{encoded.json()}'
-        head = f'{{"cdiVersion":"{latest(versions)}","kind":{_to_json(self.kind)}'
+        head = f'{{"cdiVersion":"{latest(versions)}","kind":{compact(self.kind)}'
         return f'{head},"devices":[{",".join(devices)}]{common}}}\n'.encode()
-
-
-_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:

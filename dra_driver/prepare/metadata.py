@@ -9,7 +9,6 @@ All is made from the record, so files that are gone can be written again without
 their claim is prepared, so their generation is always 1.
 """
 
-import json
 from typing import Any
 
 from dra_driver.cdi.spec import Mount
@@ -17,8 +16,8 @@ from dra_driver.errors import ClaimError
 from dra_driver.prepare.claim import Allocation
 from dra_driver.prepare.record import Record, RecordedDevice
 from dra_driver.resource import names
+from dra_driver.strictjson import compact
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _VERSIONS = ("v1beta1", "v1alpha1")
 _CONTAINER_DIRECTORY = "/var/run/kubernetes.io/dra-device-attributes"
 _MOUNT_OPTIONS = ("ro", "nosuid", "nodev", "bind")
@@ -73,7 +72,7 @@ def _stream(record: Record, driver_name: str, request: str) -> bytes:
     if record.pod_claim_name is not None:
         body["podClaimName"] = record.pod_claim_name
     body["requests"] = [{"name": name, "devices": entries} for name, entries in by_name.items()]
-    fields = _ENCODER.encode(body).removeprefix("{")  # the same in all versions
+    fields = compact(body).removeprefix("{")  # the same in all versions
     lines = (f'{{"apiVersion":"metadata.resource.k8s.io/{version}",{fields}\n' for version in _VERSIONS)
     return "".join(lines).encode()
 

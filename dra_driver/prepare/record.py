@@ -24,6 +24,7 @@ from dra_driver.devices.model import Device, device_from_dict, target_from_dict
 from dra_driver.errors import RecordError
 from dra_driver.prepare.claim import ClaimRef
 from dra_driver.steps import Partition
+from dra_driver.strictjson import compact
 
 VERSION = 2
 # From the version in the key to the next; 2 has steps, and is written only where there are some, so that releases that
@@ -31,7 +32,6 @@ VERSION = 2
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda body: body | {"version": 2}}
 _WITHOUT_STEPS = 1
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _FRAME = re.compile(rb'\{"checksum":"sha256:([0-9a-f]{64})","record":(.*)\}\n', re.DOTALL)
 
 
@@ -146,7 +146,7 @@ class PreparedDevice:
 
 def encode(record: Record) -> bytes:
     """The file of a record."""
-    body = _ENCODER.encode(record.as_dict()).encode()
+    body = compact(record.as_dict()).encode()
     checksum = hashlib.sha256(body).hexdigest().encode()
     return b'{"checksum":"sha256:' + checksum + b'","record":' + body + b"}\n"
 

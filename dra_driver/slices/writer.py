@@ -36,7 +36,6 @@ class Written:
     withheld: tuple[Withheld, ...]
     dropped_fields: tuple[DroppedField, ...]
     writes: int
-    deferred: bool = False  # something differs, but nothing is missing, and the pass was for repairs
 
 
 class _StartOverError(Exception):
@@ -72,9 +71,8 @@ class Writer:
             todo = plan(
                 self._own_slices(), packed.contents, self._pool, node_uid=node_uid, kept=self._lessons.kept
             )
-            deferred = repairs_only and bool(todo) and not todo.repairs
             try:
-                if not deferred:
+                if todo.repairs or not repairs_only:
                     self._apply(todo, packed, devices)
             except _StartOverError:
                 continue
@@ -93,7 +91,6 @@ class Writer:
                 withheld=packed.withheld,
                 dropped_fields=self._lessons.dropped(packed.contents),
                 writes=self._writes,
-                deferred=deferred,
             )
 
     def _own_slices(self) -> list[dict[str, Any]]:
