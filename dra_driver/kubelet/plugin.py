@@ -77,11 +77,14 @@ class KubeletPlugin:
                 log.warning("cannot listen for the kubelet; trying again", err=str(error))
 
     def stop(self, grace: float) -> None:
-        """Withdraw the announcement, let running calls finish for `grace` seconds, close."""
+        """Withdraw the announcement, let running calls finish for `grace` seconds, close.
+
+        What hangs longer is left behind.
+        """
         self._announcement.close(grace=0)
         self._claims.close(grace=grace)
         for executor in self._executors.values():
-            executor.shutdown(wait=True)
+            executor.shutdown(wait=False, cancel_futures=True)
 
 
 class _Listener:

@@ -32,4 +32,4 @@ def serve(settings: flags.Settings, **options: Any) -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from dra_driver.node.plugin import NodePlugin
 
-    return running.run(lambda: NodePlugin(settings, **options), stop)
+    return running.end(running.run(lambda: NodePlugin(settings, **options), stop))

@@ -106,7 +106,7 @@ def read_allocation(claim: Mapping[str, Any], ref: ClaimRef, driver: str) -> All
 
 
 def _read(claim: Mapping[str, Any], ref: ClaimRef, driver: str) -> Allocation:
-    if claim["metadata"].get("uid") != ref.uid:
+    if claim["metadata"]["uid"] != ref.uid:
         raise ClaimError(
             f"claim {ref} was replaced by a new claim of the same name; delete the Pod that used the old one"
         )

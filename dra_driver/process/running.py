@@ -6,7 +6,9 @@ all threads to standard error.
 """
 
 import faulthandler
+import os
 import signal
+import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
@@ -16,6 +18,7 @@ import structlog
 from dra_driver.errors import DriverError, UsageError, one_line
 
 STOPPED, USAGE, UNAVAILABLE = 0, 2, 3
+_LAST_SECONDS = 2.0  # for what is about to end
 
 log = structlog.get_logger(__name__)
 
@@ -57,3 +60,20 @@ def run(build: Callable[[], Process], stop: "SimpleQueue[int]") -> int:
         log.error("cannot start", err=one_line(error))  # noqa: TRY400 - its text is all there is to say
         return USAGE if isinstance(error, UsageError) else UNAVAILABLE
     return STOPPED
+
+
+def end(code: int) -> int:
+    """`code`, with which the process ends soon whatever its threads do.
+
+    Python waits for every thread of a pool, also for one that hangs in a file system or on an API server. The process
+    would be killed for it, and its exit code say nothing.
+    """
+
+    def leave() -> None:
+        log.warning("ended under calls that hang")
+        os._exit(code)
+
+    timer = threading.Timer(_LAST_SECONDS, leave)
+    timer.daemon = True  # it does not keep the process
+    timer.start()
+    return code

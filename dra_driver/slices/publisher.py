@@ -45,7 +45,7 @@ _CALM_SECONDS = 60.0  # after which a repair is the first one again
 _FOREIGN_CHANGE_SECONDS = 30.0  # as Kubernetes' own controller waits
 _RECHECK_SECONDS = 600.0
 _SYNC_POLL_SECONDS = 0.2
-_STOP_SECONDS = 15.0  # one request may be on its way
+_STOP_SECONDS = 5.0  # one request may be on its way; the process may end under it
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,6 +204,27 @@ def test_running_calls_finish_before_the_plugin_stops(
     assert not plugin.registration_socket.exists()
 
 
+def test_calls_that_hang_are_left_behind_by_a_plugin_that_stops(
+    plugin: KubeletPlugin, channel: grpc.Channel, claims: Any
+) -> None:
+    running, go_on = threading.Semaphore(0), threading.Event()
+
+    def hang(ref: ClaimRef) -> Any:
+        running.release()
+        assert go_on.wait(timeout=60)
+        return ()
+
+    claims.answers.update(a=hang, b=hang)
+    future = dra_v1_pb2_grpc.DRAPluginStub(channel).NodePrepareResources.future(_request("a", "b"))
+    assert all(running.acquire(timeout=60) for _ in range(2))
+
+    plugin.stop(grace=0)
+
+    assert not plugin.endpoint.exists()
+    assert isinstance(future.exception(60), grpc.RpcError)
+    go_on.set()
+
+
 def test_every_line_of_a_call_carries_the_claim_and_one_operation(channel: grpc.Channel, claims: Any) -> None:
     bound: list[Mapping[str, str]] = []
 
