@@ -390,6 +390,7 @@ def new_node(cluster: Cluster) -> Iterator[Callable[..., Node]]:
 
     yield make
     for node in nodes:
+        print(node.log())  # shown for a test that failed
         node.stop_processes()
 
 
