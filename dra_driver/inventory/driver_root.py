@@ -48,13 +48,16 @@ def make_driver_root(
         majors = _free_majors(proc)
         if device_nodes is None:
             device_nodes = bool(majors) and _may_make_nodes(path, majors[0])
-        files = driver_files(profile, profile.gpus_on(node_name), majors or list(_MAJORS), layout)
+        gpus = profile.gpus_on(node_name)
+        files = driver_files(profile, gpus, majors or list(_MAJORS), layout)
         if not device_nodes:
             files = {
                 name: File(b"", entry.mode) if isinstance(entry, CharDevice) else entry
                 for name, entry in files.items()
             }
-        kept = frozenset({faults_file(path).parent, path / _MARKER})
+        # What a GPU is cut into is shown by whoever cuts it, and another process may do so right now.
+        cut = {path / capabilities_folder(gpu.minor) for gpu in gpus if gpu.mig and gpu.minor is not None}
+        kept = frozenset({faults_file(path).parent, path / _MARKER, *cut})
         _make_folder(faults_file(path).parent)
         _sync(path, files, kept)
     except OSError as error:

@@ -48,7 +48,8 @@ class SimulatedMig:
         self._memory: dict[str, MigState] = {}
         for gpu in gpus:
             if gpu.mig is not None and self._file(gpu) is not None:
-                self._show(gpu, self._load(gpu, gpu.mig))
+                with self._locked(gpu):
+                    self._show(gpu, self._load(gpu, gpu.mig))
 
     def now(self, gpu: Gpu, fault: MigFault | None) -> Gpu:
         """A GPU of the node as it is cut now; UnavailableError where its state cannot be read."""

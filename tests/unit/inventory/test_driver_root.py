@@ -376,3 +376,17 @@ def test_gpus_may_be_those_of_a_group(tmp_path: Path) -> None:
 
 def test_the_caller_is_told_whether_there_are_device_nodes(tmp_path: Path) -> None:
     assert not make_driver_root(load_profile("l4"), tmp_path / "root", node_name="n", device_nodes=False)
+
+
+def test_what_a_gpu_is_cut_into_stays_since_another_process_may_be_cutting_it(tmp_path: Path) -> None:
+    def make() -> None:
+        make_driver_root(load_profile("dgx-a100-40"), tmp_path / "root", node_name="n", device_nodes=False)
+
+    make()
+    access = tmp_path / "root/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"
+    access.parent.mkdir(parents=True)
+    access.write_text("DeviceFileMinor: 12\n")
+
+    make()
+
+    assert access.exists()
