@@ -130,9 +130,7 @@ class _Lines:
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
-        except (
-            OSError
-        ):  # a full disk, pipe or none: a claim must not fail for it, and there is nobody to tell
+        except OSError:  # a full disk, pipe or none: no claim must fail for it, and there is nobody to tell
             self._is_cut = self._is_cut or len(rest) < len(data)
         else:
             self._is_cut = False

@@ -197,6 +197,21 @@ def test_records_parse_at_any_moment_of_other_calls(node: Any) -> None:
     assert set(seen) <= {"completed"}
 
 
+def assert_delays_no_other(
+    engine: Any, waiting: ClaimRef, quick: ClaimRef, asked: threading.Event, answer: threading.Event
+) -> None:
+    """While the Prepare of one claim has `asked` and waits for `answer`, another is prepared and unprepared."""
+    with ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(engine.prepare, waiting)
+        asked.wait()
+        try:
+            assert engine.prepare(quick)
+            engine.unprepare(quick)
+        finally:
+            answer.set()
+        assert pending.result()
+
+
 def test_a_slow_api_server_delays_its_own_claim_only(node: Any) -> None:
     asked, answer = threading.Event(), threading.Event()
     slow = node.allocate("slow", {"device": GPU0})
@@ -212,16 +227,7 @@ def test_a_slow_api_server_delays_its_own_claim_only(node: Any) -> None:
             return get_claim(namespace, name)
 
     node.claims = Slow()
-    engine = node.engine()
-    with ThreadPoolExecutor(1) as pool:
-        pending = pool.submit(engine.prepare, slow)
-        asked.wait()
-        try:
-            assert engine.prepare(quick)
-            engine.unprepare(quick)
-        finally:
-            answer.set()
-        assert pending.result()
+    assert_delays_no_other(node.engine(), slow, quick, asked, answer)
 
 
 def test_a_file_system_that_hangs_for_one_claim_delays_no_other_for_long(node: Any) -> None:
@@ -240,13 +246,4 @@ def test_a_file_system_that_hangs_for_one_claim_delays_no_other_for_long(node: A
                 answer.wait()
             dra_driver.files.write_atomic(path, data, **options)
 
-    engine = node.engine(files=Stuck())
-    with ThreadPoolExecutor(1) as pool:
-        pending = pool.submit(engine.prepare, stuck)
-        asked.wait()
-        try:
-            assert engine.prepare(quick)
-            engine.unprepare(quick)
-        finally:
-            answer.set()
-        assert pending.result()
+    assert_delays_no_other(node.engine(files=Stuck()), stuck, quick, asked, answer)
