@@ -5,8 +5,8 @@ for one GET.
 
 Nothing is retried here, since only the caller knows whether a second try makes sense, with one exception: a
 GET whose connection broke before an answer came is sent once more, as a server may close a kept-alive
-connection at the moment it is reused. Every wait ends: connecting, each read, and a stream that is silent for
-longer than it asked for. After a time-out, a TLS failure or a 401 the pool is thrown away, since the other
+connection at the moment it is reused. Every wait ends: connecting, each read, an answer as a whole, and a stream
+that is silent for longer than it asked for. After a time-out, a TLS failure or a 401 the pool is thrown away, since the other
 connections are as likely dead and the certificates may have been renewed.
 """
 
@@ -35,6 +35,7 @@ from urllib3.exceptions import (
 from dra_driver import strictjson
 from dra_driver.errors import UnavailableError, one_line
 from dra_driver.kube.config import Endpoint
+from dra_driver.kube.connection import PlainConnection, TlsConnection
 from dra_driver.kube.errors import UnauthorizedError, from_answer
 
 _MAX_CONNECTIONS = 24  # kept alive: 16 threads of Prepare, watches, the publisher, Events
@@ -67,13 +68,13 @@ class Transport:
         """`timeout`: seconds to wait for each part of an answer. UnavailableError: URL or certificates are no use."""
         self.url = endpoint.url
         self._endpoint = endpoint
-        self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
         self._timeout = urllib3.Timeout(connect=min(timeout, _CONNECT_SECONDS), read=timeout)
         try:
             self._pool = self._new_pool()
             url = urllib3.util.parse_url(endpoint.url)
         except LocationValueError as error:
             raise UnavailableError(f"{endpoint.url!r} or its proxy is no URL: {one_line(error)}") from error
+        self._headers = {"Host": url.netloc or "", "User-Agent": user_agent, "Accept": "application/json"}
         # A proxy for plain HTTP is told the whole URL, everybody else the path.
         proxied = endpoint.proxy and url.scheme == "http"
         self._prefix = endpoint.url if proxied else (url.path or "").rstrip("/")
@@ -188,9 +189,14 @@ class Transport:
                 raise UnavailableError(msg) from error
             if endpoint.server_name:
                 options |= {"server_hostname": endpoint.server_name, "assert_hostname": endpoint.server_name}
-        if endpoint.proxy:
-            return urllib3.ProxyManager(endpoint.proxy, **options).connection_from_url(endpoint.url)
-        return urllib3.PoolManager(**options).connection_from_url(endpoint.url)
+        manager = (
+            urllib3.ProxyManager(endpoint.proxy, **options)
+            if endpoint.proxy
+            else urllib3.PoolManager(**options)
+        )
+        pool = manager.connection_from_url(endpoint.url)
+        pool.ConnectionCls = TlsConnection if pool.scheme == "https" else PlainConnection  # type: ignore[assignment]
+        return pool
 
     def _renew(self, pool: urllib3.HTTPConnectionPool) -> None:
         """Replace `pool`, unless another thread did; its idle connections are closed with it."""
@@ -222,7 +228,7 @@ def _reason(error: Exception) -> str:
     """Why there was no answer, without the addresses of objects that urllib3's texts carry."""
     match error:
         case ReadTimeoutError():
-            return "connected, but silent for too long"
+            return "connected, but silent for too long, or too slow"
         case NewConnectionError() | ProxyError() if error.__cause__ is not None:
             return (
                 _reason(error.__cause__) if isinstance(error.__cause__, Exception) else str(error.__cause__)
