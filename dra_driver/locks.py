@@ -51,6 +51,7 @@ class Turn:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._behind = threading.Lock()
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -60,3 +61,14 @@ class Turn:
         finally:
             if had:
                 self._lock.release()
+
+    @contextmanager
+    def taken_behind(self) -> Iterator[None]:
+        """For work that can wait: of all who have such, one at a time stands in line with the others."""
+        had = self._behind.acquire(timeout=self._PATIENCE_SECONDS)
+        try:
+            with self.taken():
+                yield
+        finally:
+            if had:
+                self._behind.release()

@@ -20,6 +20,7 @@ Locks: calls for one claim are serial, the API server's answer included. What be
 that `repair` waits for no network. Nothing else is held while network or hardware answers; the indexes of records and
 conflicts have locks of their own, for a few instructions each. What needs neither network nor steps is done by one
 call at a time: a dozen system calls each of which hands the interpreter to another claim take longer than all in turn.
+There a Prepare, for which a Pod waits to start, goes before Unprepares, of which one at a time stands in line.
 
 Failures: whatever is raised, the call left nothing of its own behind, and the kubelet's retry starts afresh.
 """
@@ -140,7 +141,7 @@ class Engine:
             if record is not None and record.steps:
                 self._undo(ref.uid)
             else:
-                with self._turn.taken():
+                with self._turn.taken_behind():
                     self._undo(ref.uid)
 
     def held(self) -> tuple[HeldDevice, ...]:

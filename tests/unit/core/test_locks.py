@@ -1,5 +1,8 @@
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -68,6 +71,46 @@ def test_one_who_is_stuck_in_a_turn_stops_nobody_and_loses_it_to_nobody() -> Non
     assert ([False, True] * 16, True, True) == (failed, held, is_free(turn))
 
 
+def test_work_that_can_wait_gets_its_turns_later() -> None:
+    turn, order = Turn(), list[str]()
+
+    def work() -> None:
+        with turn.taken():
+            order.append("work")
+
+    def wait() -> None:
+        with turn.taken_behind():
+            order.append("wait")
+
+    for _ in range(30):
+        with ThreadPoolExecutor(16) as threads, turn.taken():
+            for _ in range(8):
+                threads.submit(wait)
+            for _ in range(8):
+                threads.submit(work)
+            time.sleep(0.01)  # in which most come to stand in line
+
+    places = [number % 16 for number in range(len(order))]
+    worked = sum(place for place, what in zip(places, order, strict=True) if what == "work")
+    waited = sum(place for place, what in zip(places, order, strict=True) if what == "wait")
+    assert (480, True) == (len(order), worked < waited)
+
+
+@pytest.mark.parametrize("stuck", [Turn.taken, Turn.taken_behind])
+def test_work_that_can_wait_comes_even_so(stuck: Callable[[Turn], AbstractContextManager[None]]) -> None:
+    turn = Turn()
+
+    with stuck(turn), ThreadPoolExecutor(2) as threads:
+
+        def work() -> bool:
+            with turn.taken_behind():
+                return True
+
+        assert all(threads.submit(work).result(60) for _ in range(2))
+
+    assert is_free(turn)
+
+
 def test_a_turn_within_a_turn_is_no_deadlock() -> None:
     turn = Turn()
 
@@ -79,7 +122,4 @@ def test_a_turn_within_a_turn_is_no_deadlock() -> None:
 
 def is_free(turn: Turn) -> bool:
     """Whether somebody who will not wait would have the turn to himself."""
-    if turn._lock.acquire(blocking=False):
-        turn._lock.release()
-        return True
-    return False
+    return not (turn._lock.locked() or turn._behind.locked())
