@@ -31,6 +31,7 @@ _CALLS = 80  # per turn
 _CALLERS = (1, 8)
 _HELD = 500
 _PLUGINS = ("ours", "bare")
+_PREPARE, _UNPREPARE = "NodePrepareResources", "NodeUnprepareResources"
 
 
 @dataclass
@@ -38,7 +39,8 @@ class Figures:
     """What was measured of one plugin, over all rounds."""
 
     start: list[float] = field(default_factory=list)  # seconds
-    prepare: dict[tuple[int, int], list[float]] = field(default_factory=dict)  # (callers, held) -> seconds
+    # What was called, how many callers at once, claims held -> seconds
+    calls: dict[tuple[str, int, int], list[float]] = field(default_factory=dict)
     memory: dict[int, list[int]] = field(default_factory=dict)  # held -> KiB
 
 
@@ -90,11 +92,15 @@ class Plugin:
             raise RuntimeError(f"{name} was not prepared: {response.claims[uid].error}")
         return seconds
 
-    def unprepare(self, name: str, uid: str) -> None:
+    def unprepare(self, name: str, uid: str) -> float:
+        """Seconds that the call took."""
         request = pb.NodeUnprepareResourcesRequest(claims=[{"namespace": "ns", "name": name, "uid": uid}])
-        error = self._stub_dra.NodeUnprepareResources(request).claims[uid].error
-        if error:
+        begin = time.perf_counter()
+        response = self._stub_dra.NodeUnprepareResources(request)
+        seconds = time.perf_counter() - begin
+        if error := response.claims[uid].error:
             raise RuntimeError(f"{name} was not unprepared: {error}")
+        return seconds
 
     @property
     def resident_kib(self) -> int:
@@ -126,9 +132,9 @@ def _plugin(kind: str) -> Iterator[Plugin]:
         yield plugin
 
 
-def _measure(plugin: Plugin, callers: int) -> list[float]:
-    """Prepare times with so many callers at once; each has a GPU of its own and prepares one claim after another."""
-    times: list[list[float]] = [[] for _ in range(callers)]
+def _measure(plugin: Plugin, callers: int) -> dict[str, list[float]]:
+    """Seconds by call, with so many callers at once; each prepares and unprepares one claim after another on a GPU of its own."""
+    times: dict[str, list[float]] = {_PREPARE: [], _UNPREPARE: []}
     failures: list[Exception] = []
 
     def caller(number: int) -> None:
@@ -136,8 +142,8 @@ def _measure(plugin: Plugin, callers: int) -> list[float]:
             for _ in range(_CALLS // callers):
                 uid = str(uuid.uuid4())
                 name = f"c-{number}-{uid}"
-                times[number].append(plugin.prepare(name, uid))
-                plugin.unprepare(name, uid)
+                times[_PREPARE].append(plugin.prepare(name, uid))
+                times[_UNPREPARE].append(plugin.unprepare(name, uid))
         except (RuntimeError, grpc.RpcError) as error:
             failures.append(error)
 
@@ -148,7 +154,7 @@ def _measure(plugin: Plugin, callers: int) -> list[float]:
         thread.join()
     if failures:
         raise failures[0]
-    return [seconds for one in times for seconds in one]
+    return times
 
 
 def _round(figures: Mapping[str, Figures]) -> None:
@@ -164,14 +170,14 @@ def _round(figures: Mapping[str, Figures]) -> None:
             for _ in range(_TURNS):
                 for callers in _CALLERS:
                     for kind, plugin in plugins.items():
-                        times = _measure(plugin, callers)
-                        figures[kind].prepare.setdefault((callers, held), []).extend(times)
+                        for call, times in _measure(plugin, callers).items():
+                            figures[kind].calls.setdefault((call, callers, held), []).extend(times)
             for kind, plugin in plugins.items():
                 figures[kind].memory.setdefault(held, []).append(plugin.resident_kib)
 
 
 def _row(label: str, unit: str, ours: float, bare: float) -> str:
-    return f"{label:<52} {ours:>9.1f} {bare:>9.1f} {ours / bare:>6.2f}  {unit}"
+    return f"{label:<58} {ours:>9.1f} {bare:>9.1f} {ours / bare:>6.2f}  {unit}"
 
 
 def main() -> None:
@@ -184,15 +190,13 @@ def main() -> None:
         f"8 GPUs (simulated:dgx-h100), API server answers in {_DELAY_SECONDS * 1000:g} ms, {_ROUNDS} rounds in turns"
     )
     print(f"all files in {_directory()}, where making one takes {_seconds_of_a_file() * 1e6:.0f} us")
-    print(f"{'':<52} {'ours':>9} {'bare':>9} {'ratio':>6}")
+    print(f"{'':<58} {'ours':>9} {'bare':>9} {'ratio':>6}")
     starts = [1000 * statistics.median(f.start) for f in (ours, bare)]
     print(_row("start to slices published, median", "ms", *starts))
-    for (callers, held), times in ours.prepare.items():
+    for (call, callers, held), times in sorted(ours.calls.items()):
         for percent in (50, 99):
-            pair = [1000 * _percentile(t, percent) for t in (times, bare.prepare[callers, held])]
-            label = (
-                f"NodePrepareResources p{percent}, {callers} caller{'s' * (callers > 1)}, {held} claims held"
-            )
+            pair = [1000 * _percentile(t, percent) for t in (times, bare.calls[call, callers, held])]
+            label = f"{call} p{percent}, {callers} caller{'s' * (callers > 1)}, {held} claims held"
             print(_row(label, "ms", *pair))
     for held, sizes in ours.memory.items():
         pair = [statistics.median(s) / 1024 for s in (sizes, bare.memory[held])]
