@@ -43,6 +43,7 @@ from dra_driver.locks import Locks, Turn
 from dra_driver.partitions import mig_device
 from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare.claim import Allocation, ClaimRef, ClaimSource, check_ref, read_allocation
+from dra_driver.prepare.claim_files import ClaimFiles
 from dra_driver.prepare.conflicts import Conflicts
 from dra_driver.prepare.metadata_store import MetadataStore
 from dra_driver.prepare.partitions import with_partitions
@@ -82,7 +83,7 @@ class Engine:
         self._claims = claims
         self._records = records
         self._specs = specs
-        self._metadata = metadata
+        self._files = ClaimFiles(specs, metadata)
         self._planner = Planner(
             pool_name=pool_name,
             devices=devices,
@@ -178,26 +179,13 @@ class Engine:
             self._steps.restore()
         known = {record.ref.uid for record in self._records.all()}
         known.update(damaged.claim_uid for damaged in self._records.damaged())
-        orphans = [uid for uid in self._specs.claims() if uid not in known]
-        for uid in orphans:
-            try:
-                self._specs.remove(uid)
-            except UnavailableError as error:
-                log.warning("orphaned spec stays", claim_uid=uid, err=str(error))
-        for uid in self._metadata.claims() - known:
-            try:
-                self._metadata.remove(uid, None)
-            except UnavailableError as error:
-                log.warning("orphaned device metadata stays", claim_uid=uid, err=str(error))
-        self._specs.remove_temporary()
-        self._metadata.remove_temporary()
         return RestoreReport(
             held=len(self._records.all()),
             dropped=tuple(record.ref for record in self._dropped or ()),
             damaged=self._records.damaged(),
             undone=report.undone,
             rewritten=report.rewritten,
-            orphans=tuple(orphans),
+            orphans=self._files.remove_all_but(known),
             unresolved=report.unresolved,
         )
 
@@ -215,10 +203,8 @@ class Engine:
                     if record.state is State.STARTED:
                         self._undo(ref.uid)
                         undone.append(ref)
-                    else:
-                        described = self._metadata.ensure(record)
-                        if self._specs.ensure(ref.uid, self._spec(record)) or described:
-                            rewritten.append(ref)
+                    elif self._files.ensure(record, self._spec(record)):
+                        rewritten.append(ref)
                 except DriverError as error:
                     unresolved.append(Unresolved(ref, str(error)))
         return RestoreReport(
@@ -243,14 +229,10 @@ class Engine:
         record = plan.record
         spec = self._planner.spec(record)
         self._conflicts.reserve(record.ref, record.devices)
-        described = written = False
         try:
-            described = self._metadata.ensure(record)
-            written = self._specs.ensure(record.ref.uid, spec)
-            self._records.write(record)
+            with self._files.written(record, spec):
+                self._records.write(record)
         except Exception:
-            # Files that were there before may be in use: those of a claim whose record was damaged.
-            self._give_up(record, spec=written, metadata=described)
             self._conflicts.release(record.ref.uid)
             raise
         return record
@@ -265,8 +247,7 @@ class Engine:
             done = self._steps.result(record)
             record = with_partitions(replace(record, state=State.COMPLETED), done.partitions)
             spec = self._planner.spec(record, done)
-            self._metadata.ensure(record)
-            self._specs.ensure(record.ref.uid, spec)
+            self._files.ensure(record, spec)
             self._records.write(record)
         except Exception:
             try:
@@ -281,35 +262,22 @@ class Engine:
         return self._planner.spec(record, self._steps.result(record))
 
     def _prepare_again(self, record: Record) -> Record:
-        described = self._metadata.ensure(record)
         try:
             spec = self._spec(record)
         except UnavailableError:
-            if self._specs.read(record.ref.uid) is None:
+            if not self._files.has_spec(record.ref.uid):
                 raise
-            return record  # the driver cannot be asked, and the spec is there
-        if self._specs.ensure(record.ref.uid, spec) or described:
+            spec = None  # the driver cannot be asked, and it is there
+        if self._files.ensure(record, spec):
             log.warning("CDI spec or device metadata written again")
         return record
-
-    def _give_up(self, record: Record, *, spec: bool, metadata: bool) -> None:
-        """Take back what a preparation that failed has written; that failure is what the caller hears of."""
-        try:
-            if spec:
-                self._specs.remove(record.ref.uid)
-            if metadata:
-                self._metadata.remove(record.ref.uid, record)
-        except UnavailableError as error:
-            # It is overwritten by the retry, or removed by Unprepare or the next start.
-            log.warning("failed preparation left its files", err=str(error))
 
     def _undo(self, claim_uid: str) -> None:
         record = self._records.get(claim_uid)
         if record is not None and record.steps and record.state is not State.STARTED:
             record = replace(record, state=State.STARTED)
             self._records.write_if_possible(record)
-        self._specs.remove(claim_uid)
-        self._metadata.remove(claim_uid, record)
+        self._files.remove(claim_uid, record)
         if record is not None:
             self._steps.undo(record)
         self._records.remove(claim_uid)
