@@ -92,7 +92,15 @@ def fetch(target: Path, own: str) -> None:
                 cwd=debs,
             )
             for deb in sorted(debs.iterdir()):
-                subprocess.run(["dpkg-deb", "--extract", deb, target / folder], check=True)
+                unpack(deb, target / folder)
+
+
+def unpack(deb: Path, folder: Path) -> None:
+    """Into `folder`, where bin/ has its programs: Debian's have moved from there to usr/bin, busybox after bookworm."""
+    (folder / "usr/bin").mkdir(parents=True, exist_ok=True)
+    if not (folder / "bin").exists():
+        (folder / "bin").symlink_to("usr/bin")  # a package with a bin/ of its own puts that in its place
+    subprocess.run(["dpkg-deb", "--extract", deb, folder], check=True)
 
 
 def check(target: Path) -> None:
