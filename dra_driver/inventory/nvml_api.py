@@ -20,7 +20,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Protocol, TypeVar
 
-from dra_driver.errors import HardwareError
+from dra_driver.errors import HardwareError, one_line
 
 T = TypeVar("T")
 Handle = Any  # an opaque pointer: neither hashable nor equal by value
@@ -64,12 +64,14 @@ GONE_CODES = frozenset({Code.GPU_IS_LOST, Code.GPU_NOT_FOUND, Code.RESET_REQUIRE
 
 
 class NvmlError(HardwareError):
-    """An NVML call failed: which one, and with what code."""
+    """An NVML call failed: which one, and with what code; or `because` of what is no answer of NVML's."""
 
-    def __init__(self, function: str, code: int) -> None:
+    def __init__(self, function: str, code: int, because: str | None = None) -> None:
         self.function, self.code = function, code
         name = Code(code).name if code in set(Code) else "code"
-        super().__init__(f"{function} answered {name} ({code})")
+        super().__init__(
+            f"{function} answered {name} ({code})" if because is None else f"{function}: {because}"
+        )
 
 
 class NvmlModule(Protocol):
@@ -164,10 +166,20 @@ class NvmlCalls:
         """The answer of `function`, or NvmlError."""
         try:
             return function(*args)
-        except UnicodeDecodeError as error:  # pynvml decodes strictly what broken firmware may have filled in
-            raise NvmlError(function.__name__, Code.UNKNOWN) from error
         except self.module.NVMLError as error:
             raise NvmlError(function.__name__, int(getattr(error, "value", Code.UNKNOWN))) from error
+        except Exception as error:
+            # pynvml decodes strictly what broken firmware may have filled in, and one of another release than ours
+            # may know an argument or a field no longer. Neither is worth the other GPUs of the node.
+            because = f"{type(error).__name__} in pynvml ({one_line(error)})"
+            raise NvmlError(function.__name__, Code.UNKNOWN, because) from error
+
+    def count(self, most: int, function: Callable[..., int], *args: Any) -> int:
+        """A number of things that is counted up to; NvmlError also where it is above `most`, and so no answer."""
+        number = self.call(function, *args)
+        if number > most:
+            raise NvmlError(function.__name__, Code.UNKNOWN, f"there cannot be {number} of them")
+        return number
 
     def optional(self, function: Callable[..., T], *args: Any) -> T | None:
         """The answer of `function`, None where the GPU does not have it.

@@ -18,17 +18,18 @@ from dra_driver.inventory.model import Fabric, NvLink, RemoteType
 from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code, Handle, NvmlCalls, NvmlError
 
 _REMOTE_GPU, _REMOTE_IBM_CPU, _REMOTE_SWITCH = 0, 1, 2  # nvmlIntNvLinkDeviceType_t
+_LAST_BUS, _LAST_DEVICE = 0xFF, 0x1F
 _FABRIC_COMPLETED = 3  # NVML_GPU_FABRIC_STATE_COMPLETED
 
 
 def pci_address(info: Any) -> str | None:
-    """The address of an `nvmlPciInfo_t` as sysfs writes it; None where the struct was left empty.
+    """The address of an `nvmlPciInfo_t` as sysfs writes it; None where the struct was left empty, or holds none.
 
     From the numbers, not from `busId`: NVML prints eight digits of domain in upper case, sysfs at least four
     in lower case.
     """
     domain, bus, device = int(info.domain), int(info.bus), int(info.device)
-    if not (domain or bus or device):
+    if not (domain or bus or device) or bus > _LAST_BUS or device > _LAST_DEVICE:
         return None
     return f"{domain:04x}:{bus:02x}:{device:02x}.0"
 

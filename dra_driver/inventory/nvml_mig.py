@@ -21,6 +21,10 @@ from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code, Handl
 
 _MIB = 2**20
 _HOPPER = 9  # the first nvmlDeviceArchitecture_t whose mode is switched without a reset
+_UNKNOWN_ARCHITECTURE = 0xFFFFFFFF
+# Memory slices of a GPU, places of a profile, MIG devices: the largest board has eight of each. What is far above is
+# no answer, and must not be counted up to, nor memory taken for it.
+_MOST = 64
 # By NVML_GPU_INSTANCE_PROFILE_<n>_SLICE_<variant>: media engines extra, graphics, no media, all media.
 _SUFFIXES = {
     0x7: "+me",
@@ -65,7 +69,7 @@ def is_switchable(calls: NvmlCalls, handle: Handle) -> bool:
     if values is not None and values[0].nvmlReturn == Code.SUCCESS:
         return bool(values[0].value.uiVal)
     architecture = calls.optional(nvml.nvmlDeviceGetArchitecture, handle)
-    return architecture is not None and architecture >= _HOPPER
+    return architecture is not None and _HOPPER <= architecture < _UNKNOWN_ARCHITECTURE
 
 
 def _read_profiles(calls: NvmlCalls, handle: Handle, memory_bytes: int | None) -> dict[int, MigProfile]:
@@ -120,16 +124,27 @@ def profile_name(slices: int, memory_mib: int, total_bytes: int | None, index: i
     return f"{slices}g.{gigabytes}gb{_SUFFIXES.get(index, '')}"
 
 
-def _placements(calls: NvmlCalls, handle: Handle, profile_id: int) -> tuple[tuple[int, ...], int]:
-    """Starts, and their common size, in memory slices; ((), 0) where the driver does not say."""
+def places(calls: NvmlCalls, handle: Handle, profile_id: int) -> list[tuple[int, int]]:
+    """Start and size, in memory slices, of all that a profile can be placed at, in order; or NvmlError."""
     nvml = calls.module
     count, ask = ctypes.c_uint(), nvml.nvmlDeviceGetGpuInstancePossiblePlacements
-    if calls.optional(ask, handle, profile_id, None, ctypes.pointer(count)) is None or not count.value:
-        return (), 0
-    placements = (nvml.c_nvmlGpuInstancePlacement_t * count.value)()
-    if calls.optional(ask, handle, profile_id, placements, ctypes.pointer(count)) is None:
-        return (), 0
-    found = sorted((p.start, p.size) for p in placements[: count.value])
+    calls.call(ask, handle, profile_id, None, ctypes.pointer(count))
+    placements = (nvml.c_nvmlGpuInstancePlacement_t * min(count.value, _MOST))()
+    calls.call(ask, handle, profile_id, placements, ctypes.pointer(count))
+    found = sorted((int(place.start), int(place.size)) for place in placements[: count.value])
+    if count.value > _MOST or any(start + size > _MOST for start, size in found):
+        raise NvmlError(ask.__name__, Code.UNKNOWN, "no GPU has so many memory slices")
+    return found
+
+
+def _placements(calls: NvmlCalls, handle: Handle, profile_id: int) -> tuple[tuple[int, ...], int]:
+    """Starts, and their common size, in memory slices; ((), 0) where the driver does not say."""
+    try:
+        found = places(calls, handle, profile_id)
+    except NvmlError as error:
+        if error.code in SESSION_CODES or error.code in GONE_CODES:
+            raise
+        found = []
     return tuple(start for start, _ in found), found[0][1] if found else 0
 
 
@@ -139,18 +154,23 @@ def _read_devices(
     devices: list[MigDevice] = []
     problems: list[Problem] = []
     nvml = calls.module
-    for index in range(calls.optional(nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
+    try:
+        count = calls.count(_MOST, nvml.nvmlDeviceGetMaxMigDeviceCount, handle)
+    except NvmlError as error:  # which is not that there are none
+        return (), (_problem(gpu_uuid, "the MIG devices", error),)
+    for index in range(count):
+        which = f"MIG device {index}"
         try:
             mig = calls.call(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
         except NvmlError as error:
             if error.code in {Code.NOT_FOUND, Code.INVALID_ARGUMENT}:
                 continue  # a hole: indices of destroyed devices are not closed up
-            problems.append(_problem(gpu_uuid, index, error))
+            problems.append(_problem(gpu_uuid, which, error))
             continue
         try:
             devices.append(_read_device(calls, handle, mig, profiles))
         except NvmlError as error:
-            problems.append(_problem(gpu_uuid, index, error))
+            problems.append(_problem(gpu_uuid, which, error))
         except _UnpublishableError as error:
             problems.append(Problem(str(error), uuid=gpu_uuid))
     shared = {gi for gi, count in Counter(device.gpu_instance for device in devices).items() if count > 1}
@@ -183,6 +203,12 @@ def _read_device(
         raise _UnpublishableError(msg)
     if not profile.size:
         profile = replace(profile, size=info.placement.size)
+    if info.placement.start + profile.size > _MOST:
+        msg = (
+            f"MIG device {uuid} has memory slices {info.placement.start} to {info.placement.start + profile.size - 1}, "
+            "which no GPU has: it is not published"
+        )
+        raise _UnpublishableError(msg)
     return MigDevice(uuid, gpu_instance, compute_instance, profile, info.placement.start)
 
 
@@ -200,8 +226,8 @@ def _partial(uuid: str) -> str:
     )
 
 
-def _problem(gpu_uuid: str, index: int, error: NvmlError) -> Problem:
+def _problem(gpu_uuid: str, which: str, error: NvmlError) -> Problem:
     if error.code in SESSION_CODES or error.code in GONE_CODES:
         raise error
-    message = f"MIG device {index} of GPU {gpu_uuid} cannot be read ({error}), so it is not published"
+    message = f"{which} of GPU {gpu_uuid} cannot be read ({error}): not published"
     return Problem(message, uuid=gpu_uuid)

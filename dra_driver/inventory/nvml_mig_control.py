@@ -20,7 +20,7 @@ from dra_driver.inventory.bounded import BoundedWorker, StillRunningError
 from dra_driver.inventory.mig_control import ComputeInstance, GpuInstance
 from dra_driver.inventory.mig_refusals import needs_reset, refused
 from dra_driver.inventory.nvml_api import Code, Handle, NvmlCalls, NvmlError, text
-from dra_driver.inventory.nvml_mig import is_switchable
+from dra_driver.inventory.nvml_mig import is_switchable, places
 
 T = TypeVar("T")
 
@@ -150,11 +150,7 @@ class NvmlMigControl:
         return self._calls.call(self._nvml.nvmlDeviceGetMigMode, gpu)
 
     def _size(self, gpu: Handle, profile_id: int, start: int) -> int:
-        ask, count = self._nvml.nvmlDeviceGetGpuInstancePossiblePlacements, ctypes.c_uint()
-        self._calls.call(ask, gpu, profile_id, None, ctypes.pointer(count))
-        places = (self._nvml.c_nvmlGpuInstancePlacement_t * count.value)()
-        self._calls.call(ask, gpu, profile_id, places, ctypes.pointer(count))
-        sizes = [int(place.size) for place in places[: count.value] if place.start == start]
+        sizes = [size for at, size in places(self._calls, gpu, profile_id) if at == start]
         if not sizes:
             raise NvmlError("nvmlDeviceGetGpuInstancePossiblePlacements", Code.INVALID_ARGUMENT)
         return sizes[0]

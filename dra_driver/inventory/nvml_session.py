@@ -22,6 +22,8 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
+_MOST_GPUS = 256  # as many as the driver has minor numbers for
+
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -57,7 +59,7 @@ class NvmlSession:
     def scan(self) -> Scan:
         """Read every GPU; raises NvmlError where the session is over."""
         nvml = self._calls.module
-        count = self._calls.call(nvml.nvmlDeviceGetCount)
+        count = self._calls.count(_MOST_GPUS, nvml.nvmlDeviceGetCount)
         if count != self._count:
             self._count = count
             self._uuids.clear()

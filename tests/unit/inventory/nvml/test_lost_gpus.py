@@ -153,10 +153,15 @@ def test_of_two_gpus_with_one_identity_the_first_is_published(
     assert [problem.uuid for problem in inventory.problems] == [twin.uuid]
 
 
-@pytest.mark.parametrize("blank", ["uuid", "name", "bus_id"])
-def test_a_gpu_with_a_blank_identity_is_a_problem(node: Node, board: Board, blank: str) -> None:
+@pytest.mark.parametrize(
+    ("fact", "value"),
+    [("uuid", " "), ("name", " "), ("bus_id", "0000:00:00.0"), ("bus_id", "0000:100:00.0")],
+)
+def test_a_gpu_with_an_identity_that_is_none_is_a_problem(
+    node: Node, board: Board, fact: str, value: str
+) -> None:
     odd = board(1)[0]
-    setattr(odd, blank, "0000:00:00.0" if blank == "bus_id" else " ")
+    setattr(odd, fact, value)
     inventory = node(FakeGpu("GPU-8", "00000000:80:00.0"), odd).scan()
     assert [gpu.uuid for gpu in inventory.gpus] == ["GPU-8"]
     assert len(inventory.problems) == 1

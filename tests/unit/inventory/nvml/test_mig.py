@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_driver.inventory.model import Mig, MigDevice, MigProfile
+from dra_driver.inventory.model import Mig, MigDevice, MigProfile, Problem
 from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code
 from dra_driver.inventory.nvml_mig import profile_name
 from tests.unit.inventory.nvml.fake_gpu import FakeGpu, FakeMig, FakeMigDevice, FakeProfile
@@ -105,6 +105,56 @@ def test_a_device_that_cannot_be_read_is_a_problem_of_its_own(node: Node, functi
     (gpu,) = inventory.gpus
     assert [device.uuid for device in gpu.mig.devices] == ["MIG-b"]
     assert [problem.uuid for problem in inventory.problems] == ["GPU-1"]
+
+
+@pytest.mark.parametrize("code", ANY_FAILURE, ids=lambda code: code.name)
+def test_mig_devices_that_cannot_be_listed_are_hidden_and_not_none(node: Node, code: Code) -> None:
+    gpu = a100(FIRST, SECOND)
+    gpu.errors["nvmlDeviceGetMaxMigDeviceCount"] = code
+    inventory = node(gpu).scan()
+    mig = inventory.gpus[0].mig
+    assert mig is not None
+    assert (mig.devices, mig.hidden) == ((), 1)
+    assert inventory.problems == (
+        Problem(
+            f"the MIG devices of GPU GPU-1 cannot be read (nvmlDeviceGetMaxMigDeviceCount answered {code.name} ({code})): "
+            "not published",
+            uuid="GPU-1",
+        ),
+    )
+
+
+def test_a_place_that_no_gpu_has_is_not_counted_up_to(node: Node) -> None:
+    gpu = a100(FIRST, replace(SECOND, placement=(2**32 - 1, 4)))
+    assert gpu.mig is not None
+    gpu.mig.profiles[THREE].placements = ((0, 2**32 - 1),)
+    inventory = node(gpu).scan()
+    mig = inventory.gpus[0].mig
+    assert mig is not None
+    assert mig.profiles[1] == replace(BIG, placements=(), size=0)
+    assert ([device.uuid for device in mig.devices], mig.hidden) == (["MIG-a"], 1)
+    assert [problem.message for problem in inventory.problems] == [
+        "MIG device MIG-b has memory slices 4294967295 to 4294967298, which no GPU has: it is not published"
+    ]
+
+
+def test_so_many_places_that_no_gpu_has_them_are_none(node: Node) -> None:
+    gpu = a100(current=0)
+    assert gpu.mig is not None
+    gpu.mig.profiles[THREE].placements = ((0, 1),) * 1000
+    assert node(gpu).gpu().mig.profiles == (SMALL, replace(BIG, placements=(), size=0))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "switchable"), [(8, False), (9, True), (10, True), (2**32 - 1, False)]
+)
+def test_whether_the_mode_can_be_switched_is_told_by_the_architecture_where_the_driver_does_not_say(
+    node: Node, architecture: int, *, switchable: bool
+) -> None:
+    gpu = replace(a100(current=0), architecture=architecture)
+    assert gpu.mig is not None
+    gpu.mig.resetless = None
+    assert node(gpu).gpu().mig.switchable is switchable
 
 
 @pytest.mark.parametrize("code", [Code.NOT_FOUND, Code.INVALID_ARGUMENT])

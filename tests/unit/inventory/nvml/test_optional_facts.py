@@ -1,5 +1,8 @@
 """A fact that a GPU does not give is None, however it does not give it, and the GPU is there."""
 
+import ctypes
+import inspect
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -117,10 +120,23 @@ def test_memory_of_zero_is_unknown_memory() -> None:
     assert read(replace(FULL, memory_bytes=0)).memory_bytes is None
 
 
-def test_a_serial_that_is_no_text_is_left_out() -> None:
+def no_text() -> str:
+    return b"\xff".decode()
+
+
+def no_argument() -> str:
+    return inspect.signature(no_text).bind("version")  # type: ignore[return-value] # raises
+
+
+def no_field() -> str:
+    return ctypes.c_uint().uiVal  # type: ignore[attr-defined,no-any-return] # which is the fault
+
+
+@pytest.mark.parametrize("fault", [no_text, no_argument, no_field])
+def test_what_pynvml_itself_fails_at_is_left_out(fault: Callable[[], str]) -> None:
     class BrokenSerial(FakeNvml):
         def nvmlDeviceGetSerial(self, handle: Any, /) -> str | bytes:
-            return b"\xff".decode()
+            return fault()
 
     nvml = BrokenSerial([FULL])
     nvml.nvmlLib = object()

@@ -92,6 +92,16 @@ def test_errors_of_pynvml_are_translated_with_function_and_code() -> None:
     assert isinstance(caught.value.__cause__, PYNVML.NVMLError)
 
 
+def test_what_is_above_all_that_there_can_be_is_no_number_to_count_up_to() -> None:
+    nvml = FakeNvml([FakeGpu("GPU-0", "00000000:10:00.0")] * 9)
+    nvml.nvmlLib = object()
+    nvml.nvmlInitWithFlags(0)
+    calls = NvmlCalls(nvml)
+    assert calls.count(9, nvml.nvmlDeviceGetCount) == 9
+    with pytest.raises(NvmlError, match=r"^nvmlDeviceGetCount: there cannot be 9 of them$"):
+        calls.count(8, nvml.nvmlDeviceGetCount)
+
+
 def test_a_root_without_a_driver_is_told_by_the_real_pynvml_backend(tmp_path: Path) -> None:
     backend = NvmlBackend(tmp_path)
     inventory = backend.scan()

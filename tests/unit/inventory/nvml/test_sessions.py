@@ -87,6 +87,18 @@ def test_an_init_that_fails_is_told_in_one_sentence_and_tried_again(
     assert here.scan().available
 
 
+def test_more_gpus_than_the_driver_has_numbers_for_are_no_answer(node: Node, board: Board) -> None:
+    here = node(*board(257))
+    inventory = here.scan()
+    assert (inventory.available, inventory.gpus) == (False, ())
+    assert (
+        "NVML cannot be asked (nvmlDeviceGetCount: there cannot be 257 of them, with"
+        in inventory.problems[0].message
+    )
+    del here.nvml.gpus[1:]
+    assert [gpu.uuid for gpu in here.scan().gpus] == ["GPU-0"]
+
+
 def test_a_node_without_gpus_is_not_available_but_knows_its_driver(node: Node) -> None:
     inventory = node().scan()
     assert (inventory.available, inventory.driver_version, inventory.gpus) == (False, "580.95.05", ())
