@@ -86,7 +86,7 @@ def _needs_count(profile: MigProfile, totals: dict[str, int]) -> bool:
         if start >= free:
             beside_each_other, free = beside_each_other + 1, start + profile.size
     amounts = ((totals[name], getattr(profile, field)) for name, field in _AMOUNTS.items())
-    most = min(beside_each_other, *(total // amount for total, amount in amounts if amount))
+    most = min([beside_each_other, *(total // amount for total, amount in amounts if amount)])
     return bool(most > profile.max_instances)
 
 

@@ -9,7 +9,7 @@ import pytest
 from dra_driver.config.node import GpuEntry, MigMode, NodeConfig
 from dra_driver.devices.build import build_devices
 from dra_driver.devices.model import CounterConsumption, Device, DeviceSet, HeldDevice, NoteReason, Target
-from dra_driver.inventory.model import Gpu, Inventory, Mig
+from dra_driver.inventory.model import ENGINES, Gpu, Inventory, Mig
 from dra_driver.resource.limits import MAX_COUNTERS
 
 Make = Callable[..., Any]
@@ -123,6 +123,23 @@ def test_profiles_that_only_a_number_limits_have_a_counter_of_their_own(
     assert device
     assert {"instances-19"} == after.counters.keys() - before.counters.keys()
     assert ("2", "1") == (str(after.counters["instances-19"]), taken(device.consumes[0])["instances-19"])
+
+
+def test_profiles_of_which_only_the_places_are_known_are_limited_by_these(
+    make_cuttable: Make, node: Node
+) -> None:
+    gpu = make_cuttable()
+    (profile,) = (profile for profile in gpu.mig.profiles if profile.name == "3g.20gb")
+    nothing = dict.fromkeys(("memory_bytes", "compute_slices", "multiprocessors", *ENGINES.values()), 0)
+    gpu = replace(gpu, mig=replace(gpu.mig, profiles=(replace(profile, **nothing),)))
+
+    devices = build_devices(node(gpu), node=DYNAMIC)
+
+    assert ["3g-20gb-9-4", "3g-20gb-9-0", ""] == short(devices)
+    first, second, _ = (device.consumes[0].counters for device in devices)
+    assert not {name for name in first if str(first[name]) != "0"} & {
+        name for name in second if str(second[name]) != "0"
+    }
 
 
 def test_a_gpu_with_more_counters_than_a_set_may_have_is_offered_whole(
