@@ -18,8 +18,9 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 
 _CHUNK_BYTES = 65_536
 # A server may send a byte now and then for ever. With ten seconds for each part an answer may take a minute, as long
-# as an API server gives a request by default.
+# as an API server gives a request by default, and a large one the time that it needs on a slow line.
 _PARTS = 6
+_SLOW = 65_536  # bytes a second
 
 
 class _Whole(HTTPConnection):
@@ -65,7 +66,7 @@ class _Whole(HTTPConnection):
                     break
             else:
                 answer.end()
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             raise http.client.HTTPException(f"the answer is no HTTP: {error}") from error
         answer.parser = None  # they refer to each other, and would wait for the garbage collector
         if not answer.keeps_open:
@@ -88,11 +89,9 @@ class _Whole(HTTPConnection):
         end = time.monotonic() + _PARTS * seconds
         while data := sock.recv(_CHUNK_BYTES):
             yield data
-            left = end - time.monotonic()
-            if left <= 0:
+            end += len(data) / _SLOW
+            if time.monotonic() > end:
                 raise TimeoutError("the answer does not end")
-            if left < seconds:
-                sock.settimeout(left)
 
 
 class PlainConnection(_Whole):
@@ -131,7 +130,8 @@ class _Answer:
 
     def on_message_complete(self) -> None:
         assert self.parser is not None
-        self.complete = self.parser.get_status_code() >= 200  # before it others may come, which say: wait
+        self.complete = self.parser.get_status_code() >= 200
+        self._has_head = self.complete  # before it others may come, which say: wait
         self.keeps_open = self.parser.should_keep_alive()
 
     def end(self) -> None:

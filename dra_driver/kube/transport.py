@@ -13,6 +13,7 @@ connections are as likely dead and the certificates may have been renewed.
 import contextlib
 import json
 import logging
+import re
 import socket
 import ssl
 import threading
@@ -74,7 +75,12 @@ class Transport:
             url = urllib3.util.parse_url(endpoint.url)
         except LocationValueError as error:
             raise UnavailableError(f"{endpoint.url!r} or its proxy is no URL: {one_line(error)}") from error
-        self._headers = {"Host": url.netloc or "", "User-Agent": user_agent, "Accept": "application/json"}
+        self._headers = {
+            "Host": re.sub(r"%[^]]*(?=])", "", url.netloc or ""),  # an IPv6 zone is no business of the peer
+            "User-Agent": user_agent,
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",  # who does not say so takes any, by the letter of HTTP
+        }
         # A proxy for plain HTTP is told the whole URL, everybody else the path.
         proxied = endpoint.proxy and url.scheme == "http"
         self._prefix = endpoint.url if proxied else (url.path or "").rstrip("/")

@@ -12,6 +12,7 @@ import pytest
 import urllib3
 
 from dra_driver.errors import UnavailableError
+from dra_driver.kube import connection
 from dra_driver.kube.client import Client
 from dra_driver.kube.config import Endpoint, StaticToken
 from dra_driver.kube.connection import PlainConnection
@@ -43,19 +44,19 @@ class RawServer:
     def serve(self, listener: socket.socket) -> None:
         while True:
             try:
-                connection, _ = listener.accept()
+                peer, _ = listener.accept()
             except OSError:
                 return  # the test is over
             self.connections += 1
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            threading.Thread(target=self._answer, args=(peer,), daemon=True).start()
 
-    def _answer(self, connection: socket.socket) -> None:
-        with closing(connection):
-            while request := connection.recv(65536):
+    def _answer(self, peer: socket.socket) -> None:
+        with closing(peer):
+            while request := peer.recv(65536):
                 self.requests.append(request)
                 try:
                     for part in self.parts:
-                        connection.sendall(part)
+                        peer.sendall(part)
                         time.sleep(self.pause)
                 except OSError:
                     return  # the client gave up
@@ -124,6 +125,8 @@ def test_what_comes_before_the_answer_is_not_the_answer() -> None:
         SIZED.replace(b"15", b"-1"),
         SIZED.replace(b"Content-Type", b"Content-Length: 3\r\nContent-Type"),
         CHUNKED.replace(b"\r\nB\r\n", b"\r\nZ\r\n"),
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
     ],
     ids=[
         "short",
@@ -135,6 +138,8 @@ def test_what_comes_before_the_answer_is_not_the_answer() -> None:
         "negative",
         "two lengths",
         "no chunk",
+        "wait",
+        "other protocol",
     ],
 )
 def test_half_an_answer_and_nonsense_are_no_answer(answer: bytes) -> None:
@@ -147,13 +152,26 @@ def test_half_an_answer_and_nonsense_are_no_answer(answer: bytes) -> None:
     assert len(server.requests) == 2  # a GET is sent again
 
 
-def test_a_server_that_trickles_is_given_up() -> None:
+def test_a_server_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_PARTS", 1 / 60)  # a second, where a part may take a minute
     endless = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
-    with serving(endless, *[b" "] * 1000, pause=0.05) as server, client_of(server, timeout=0.25) as client:
+    with serving(endless, *[b" "] * 1000, pause=0.05) as server, client_of(server) as client:
         begin = time.monotonic()
         with pytest.raises(UnavailableError, match="too slow"):
             client.raw_get("/a")
-        assert time.monotonic() - begin > 1.0  # six times the limit for a part
+        assert time.monotonic() - begin > 1.0
+
+
+def test_a_large_answer_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_PARTS", 1 / 60)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (15 * 65_536 + len(BODY))
+    with (
+        serving(head, *[b" " * 65_536] * 15, BODY, pause=0.1) as server,
+        client_of(server) as client,
+    ):
+        begin = time.monotonic()
+        assert client.raw_get("/a") == {"kind": "Node"}
+        assert time.monotonic() - begin > 1.0
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -166,8 +184,20 @@ def test_the_request_is_whole_and_names_its_host(host: str) -> None:
         "Host": server.url.removeprefix("http://"),
         "User-Agent": lines[2].removeprefix("User-Agent: "),
         "Accept": "application/json",
+        "Accept-Encoding": "identity",
     }
     assert lines[-2:] == ["", ""]
+
+
+def test_a_zone_is_used_and_not_told() -> None:
+    with serving(SIZED, host="::1") as server:
+        server.url = server.url.replace("::1", "::1%251")
+        with client_of(server) as client:
+            client.raw_get("/a")
+    assert (
+        f"\r\nHost: {server.url.removeprefix('http://').replace('%251', '')}\r\n".encode()
+        in server.requests[0]
+    )
 
 
 @pytest.mark.parametrize(
