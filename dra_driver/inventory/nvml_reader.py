@@ -9,12 +9,17 @@ what was read of its identity and gets a `fault`.
 from dataclasses import replace
 from pathlib import Path
 
+import structlog
+
+from dra_driver.errors import one_line
 from dra_driver.inventory import nvml_names, sysfs
 from dra_driver.inventory.known import Reading
 from dra_driver.inventory.model import Gpu, Problem
 from dra_driver.inventory.nvml_api import Code, Handle, NvmlCalls, NvmlError, text
 from dra_driver.inventory.nvml_links import pci_address, read_fabric, read_links
 from dra_driver.inventory.nvml_mig import read_mig
+
+log = structlog.get_logger(__name__)
 
 
 def read_gpu(
@@ -25,18 +30,33 @@ def read_gpu(
     `last_uuid` is what the handle answered to earlier, for the case that it answers no longer.
     """
     nvml = calls.module
-    uuid, address = last_uuid, None
+    uuid, address, identity = last_uuid, None, None
     try:
         uuid = text(calls.call(nvml.nvmlDeviceGetUUID, handle)) or None
         address = pci_address(calls.call(nvml.nvmlDeviceGetPciInfo, handle))
         name = text(calls.call(nvml.nvmlDeviceGetName, handle)) or None
+        if uuid is None or address is None or name is None:
+            return _unnamed(index, uuid, address)
+        identity = _identity(index, uuid, address, name, sys)
+        gpu, problems = _read_facts(calls, handle, identity, sys)
     except NvmlError as error:
-        return failed(index, error, uuid, address)
-    if uuid is None or address is None or name is None:
-        missing = "UUID" if uuid is None else "PCI address" if address is None else "name"
-        message = f"{_who(index, uuid, address)} has no {missing}, so it is not published: look at its driver"
-        return Reading(None, (Problem(message, address, uuid),), uuid, address)
-    identity = Gpu(
+        return failed(index, error, uuid, address, identity)
+    except Exception as error:
+        # An answer in a shape that nobody has seen: a fault of ours, but not one to lose all other GPUs for.
+        log.debug("gpu answers in a shape that is not known", gpu=uuid, exc_info=True)
+        odd = NvmlError("pynvml", Code.UNKNOWN, f"an answer is not of its kind ({one_line(error)})")
+        return failed(index, odd, uuid, address, identity)
+    return Reading(gpu, problems, uuid, address)
+
+
+def _unnamed(index: int, uuid: str | None, address: str | None) -> Reading:
+    missing = "UUID" if uuid is None else "PCI address" if address is None else "name"
+    message = f"{_who(index, uuid, address)} has no {missing}, so it is not published: look at its driver"
+    return Reading(None, (Problem(message, address, uuid),), uuid, address)
+
+
+def _identity(index: int, uuid: str, address: str, name: str, sys: Path) -> Gpu:
+    return Gpu(
         uuid=uuid,
         pci_address=address,
         index=index,
@@ -49,11 +69,6 @@ def read_gpu(
         pcie_root=sysfs.pcie_root(sys, address),
         numa_node=sysfs.numa_node(sys, address),
     )
-    try:
-        gpu, problems = _read_facts(calls, handle, identity, sys)
-    except NvmlError as error:
-        return failed(index, error, uuid, address, identity)
-    return Reading(gpu, problems, uuid, address)
 
 
 def failed(

@@ -167,6 +167,31 @@ def test_a_gpu_with_an_identity_that_is_none_is_a_problem(
     assert len(inventory.problems) == 1
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_gpu_that_answers_in_an_unknown_shape_is_itself_at_fault(
+    node: Node, board: Board, monkeypatch: pytest.MonkeyPatch, *, known: bool
+) -> None:
+    here = node(*board(3))
+    before = here.scan().gpus if known else ()
+    ask = here.nvml.nvmlDeviceGetMigMode
+    here.nvml.end_session()
+    with monkeypatch.context() as patch:
+        patch.setattr(here.nvml, "nvmlDeviceGetMigMode", lambda gpu: 7 if gpu.parent.minor == 1 else ask(gpu))
+        inventory = here.scan()
+        again = here.scan()
+
+    assert again == inventory
+    assert ["GPU-0", "GPU-2"] == [gpu.uuid for gpu in inventory.gpus if gpu.fault is None]
+    assert ["GPU-1"] == [gpu.uuid for gpu in inventory.gpus if gpu.fault is not None]
+    assert inventory.gpus[1].fault == (
+        "GPU GPU-1 at 0000:11:00.0 cannot be read (pynvml: an answer is not of its kind (cannot unpack non-iterable "
+        "int object)): look for its Xid in the kernel log"
+    )
+    after = here.scan().gpus
+    assert ["GPU-0", "GPU-1", "GPU-2"] == [gpu.uuid for gpu in after if gpu.fault is None]
+    assert before in ((), after)
+
+
 def test_minors_that_swap_leave_identities_as_they_were(node: Node, board: Board) -> None:
     gpus = board(2)
     here = node(*gpus)
