@@ -4,9 +4,10 @@ A decoder keeps the last of two values for one key, and what the author wrote fi
 wrong as an unknown field where decoding is strict; but who decodes does not know yet which part of an object will be
 read strictly. So such an object comes back as a `Repeated`, which is the same dict for everybody who does not ask.
 
-An API server keeps opaque parameters of any depth that 10 KiB have room for, while Python's decoder gives up near a
-thousand: one such claim would make the list that it is in unreadable, and hide all others. Nothing that anybody reads
-lies so deep, so of such JSON what is deeper than `DEEPEST` comes back as the text `TOO_DEEP`.
+An API server keeps opaque parameters of any depth that 10 KiB have room for. Python's decoder gives up near a thousand
+or, from 3.13, near ten thousand, and whoever walks through what it has decoded gives up before it does: one such claim
+would make the list that it is in unreadable, and hide all others. Nothing that anybody reads lies deep, so what is
+deeper than `DEEPEST` comes back as the text `TOO_DEEP`.
 """
 
 import json
@@ -28,24 +29,41 @@ class Repeated(dict[str, Any]):
 
 
 DEEPEST, TOO_DEEP = 100, "(nested too deep)"
+_SHALLOW = 25  # more than any object of Kubernetes has outside of what is opaque
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+_NEITHER_BRACKET_NOR_QUOTE = bytes(sorted(set(range(256)) - set(b'[]{}"')))
 
 
 def loads(data: str | bytes) -> Any:
-    """As json.loads, at a third more of its time, with repeated keys still seen."""
+    """As `loads_plain`, with repeated keys still seen."""
     return _loads(data, _object)
 
 
 def loads_plain(data: str | bytes) -> Any:
-    """As json.loads, for any depth."""
+    """As json.loads, at a third more of its time, for any depth."""
     return _loads(data, None)
 
 
 def _loads(data: str | bytes, hook: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None) -> Any:
-    try:
-        return json.loads(data, object_pairs_hook=hook)
-    except RecursionError:
-        return json.loads(_cut(data.encode() if isinstance(data, str) else data), object_pairs_hook=hook)
+    raw = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    return json.loads(data if _is_shallow(raw) else _cut(raw), object_pairs_hook=hook)
+
+
+def _is_shallow(data: bytes) -> bool:
+    """Whether `data` is JSON of few levels, if it is JSON; far faster to tell than by a walk over its tokens.
+
+    All but brackets goes, then pairs of brackets go, which takes a level each time.
+    """
+    brackets = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    brackets = brackets.translate(_ONE_KIND, _NEITHER_BRACKET_NOR_QUOTE).replace(b'""', b"")
+    if b'"' in brackets:  # texts with brackets in them
+        brackets = b"".join(brackets.split(b'"')[::2])
+    for _ in range(_SHALLOW):
+        if not brackets:
+            return True
+        brackets = brackets.replace(b"[]", b"")
+    return not brackets
 
 
 def _cut(data: bytes) -> bytes:

@@ -156,10 +156,7 @@ def _part(value: Mapping[str, Any] | None, names: Iterable[str]) -> Object:
 def _shared(value: Any) -> Any:
     """The one object that stands for everything equal to `value`."""
     if isinstance(value, dict | list):
-        try:
-            return _known(json.dumps(value, separators=(",", ":")))
-        except RecursionError:  # opaque parameters that could just be read: kept as they are
-            return value
+        return _known(json.dumps(value, separators=(",", ":")))
     return intern(value) if type(value) is str else value
 
 
