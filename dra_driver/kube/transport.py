@@ -18,6 +18,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import Any
 
 import urllib3
@@ -37,7 +38,7 @@ from dra_driver import strictjson
 from dra_driver.errors import UnavailableError, one_line
 from dra_driver.kube.config import Endpoint
 from dra_driver.kube.connection import PlainConnection, TlsConnection
-from dra_driver.kube.errors import UnauthorizedError, from_answer
+from dra_driver.kube.errors import from_answer
 
 _MAX_CONNECTIONS = 24  # kept alive: 16 threads of Prepare, watches, the publisher, Events
 _CONNECT_SECONDS = 5.0
@@ -176,11 +177,11 @@ class Transport:
             raise self._unavailable(attempt, error) from error
         if 200 <= response.status < 300:
             return response
-        refusal = from_answer(str(attempt), response.status, answer, response.headers.get("Retry-After"))
-        if isinstance(refusal, UnauthorizedError):
+        if response.status == HTTPStatus.UNAUTHORIZED:
             self._endpoint.credentials.renew()
             self._renew(pool)
-        raise refusal
+        # Under no name here, or error and frame would refer to each other, and keep the old pool's connections open.
+        raise from_answer(str(attempt), response.status, answer, response.headers.get("Retry-After"))
 
     def _new_pool(self) -> urllib3.HTTPConnectionPool:
         endpoint = self._endpoint

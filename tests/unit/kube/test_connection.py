@@ -16,7 +16,9 @@ from dra_driver.kube import connection
 from dra_driver.kube.client import Client
 from dra_driver.kube.config import Endpoint, StaticToken
 from dra_driver.kube.connection import PlainConnection
+from dra_driver.kube.errors import UnauthorizedError
 from dra_driver.kube.resources import NODES
+from dra_driver.process.collector import paused
 
 BODY = b'{"kind":"Node"}'
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n" + BODY
@@ -39,6 +41,7 @@ class RawServer:
     pause: float = 0.0
     requests: list[bytes] = field(default_factory=list)
     connections: int = 0
+    left: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))  # by a client
     url: str = ""
 
     def serve(self, listener: socket.socket) -> None:
@@ -62,6 +65,7 @@ class RawServer:
                     return  # the client gave up
                 if self.closes:
                     return
+            self.left.release()
 
 
 @contextmanager
@@ -103,6 +107,19 @@ def test_a_connection_that_the_server_will_close_is_not_used_again(head: bytes) 
     with serving(head + SIZED.partition(b"\r\n")[2]) as server, client_of(server) as client:
         assert [client.raw_get("/a"), client.raw_get("/a")] == [{"kind": "Node"}] * 2
     assert server.connections == 2
+
+
+def test_a_client_that_is_refused_leaves_no_connection_open() -> None:
+    with (
+        serving(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n") as server,
+        client_of(server) as client,
+        paused(),  # the garbage collector may come late
+    ):
+        for _ in range(3):
+            with pytest.raises(UnauthorizedError):
+                client.raw_get("/a")
+            assert server.left.acquire(timeout=60)
+    assert server.connections == 3
 
 
 def test_what_comes_before_the_answer_is_not_the_answer() -> None:
