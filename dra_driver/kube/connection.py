@@ -27,6 +27,7 @@ class _Whole(HTTPConnection):
     """A connection that reads answers whole, unless they are streams; see the module."""
 
     _asked: str | None = None  # the path, while an answer to a request of ours is due
+    _streamed = False  # so that the socket still has the patience for a stream
 
     # Like urllib3's own, not that of http.client.
     def request(  # type: ignore[override]
@@ -41,7 +42,7 @@ class _Whole(HTTPConnection):
     ) -> None:
         """Send a request; `headers` has the Host."""
         if not (preload_content and _is_plain_path(url)):
-            self._asked = None
+            self._asked, self._streamed = None, True
             super().request(method, url, body, headers, preload_content=preload_content, **options)
             return
         self._asked = url
@@ -50,6 +51,9 @@ class _Whole(HTTPConnection):
             lines.append(f"Content-Length: {len(body)}")
         if self.sock is None:
             self.connect()
+        elif self._streamed:
+            self.sock.settimeout(self.timeout)
+        self._streamed = False
         self.sock.sendall("\r\n".join((*lines, "", "")).encode("latin-1") + (body or b""))
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]

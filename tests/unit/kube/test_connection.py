@@ -248,3 +248,26 @@ def test_a_body_is_sent_with_its_length() -> None:
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     assert json.loads(body) == {"metadata": {"name": "\u00e9"}}
     assert f"Content-Length: {len(body)}".encode() in head.split(b"\r\n")
+
+
+def test_who_does_not_read_a_request_after_a_stream_is_given_up() -> None:
+    def serve(listener: socket.socket) -> None:
+        with closing(listener.accept()[0]) as peer:
+            peer.recv(65536)
+            peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+            given_up.wait(60)
+
+    given_up = threading.Event()
+    server = RawServer(())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        with client_of(server, timeout=0.5) as client:
+            assert not list(
+                client.watch(NODES, resource_version="1", timeout_seconds=300, stop=threading.Event())
+            )
+            begin = time.monotonic()
+            with pytest.raises(UnavailableError):
+                client.create(NODES, {"metadata": {"name": "a" * 10_000_000}})
+            assert time.monotonic() - begin < 20  # the kernel gives up after 30
+        given_up.set()
