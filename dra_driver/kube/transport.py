@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote
 
 import urllib3
 from urllib3.exceptions import (
@@ -197,7 +198,7 @@ class Transport:
             if endpoint.server_name:
                 options |= {"server_hostname": endpoint.server_name, "assert_hostname": endpoint.server_name}
         manager = (
-            urllib3.ProxyManager(endpoint.proxy, **options)
+            urllib3.ProxyManager(endpoint.proxy, proxy_headers=_who_asks(endpoint.proxy), **options)
             if endpoint.proxy
             else urllib3.PoolManager(**options)
         )
@@ -212,6 +213,12 @@ class Transport:
 
     def _unavailable(self, attempt: object, error: Exception) -> UnavailableError:
         return UnavailableError(f"cannot {attempt}: no answer from {self.url} ({_reason(error)})")
+
+
+def _who_asks(proxy: str) -> dict[str, str]:
+    """The headers for a proxy, in whose URL a user and a password may stand."""
+    user = urllib3.util.parse_url(proxy).auth
+    return {} if user is None else urllib3.make_headers(proxy_basic_auth=unquote(user))
 
 
 def _again_if_stale(send: Callable[[], urllib3.BaseHTTPResponse]) -> urllib3.BaseHTTPResponse:

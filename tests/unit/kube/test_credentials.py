@@ -4,11 +4,13 @@ import base64
 import json
 import os
 import re
+import socket
 import ssl
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +301,31 @@ def test_a_proxy_of_the_kubeconfig_is_used(tmp_path: Path) -> None:
         ask(kubeconfig(tmp_path / "config", cluster, {"token": "t"}))
     (request,) = proxy.requests
     assert (request.path, request.headers["host"]) == ("/api/v1/nodes/n", "api.test")
+
+
+def test_a_proxy_is_told_the_user_and_password_in_its_url(tmp_path: Path) -> None:
+    with ScriptedServer() as proxy:
+        url = proxy.url.replace("//", "//us%40er:secret@")
+        ask(kubeconfig(tmp_path / "config", {"server": "http://api.test", "proxy-url": url}, {"token": "t"}))
+    (request,) = proxy.requests
+    assert request.headers["proxy-authorization"] == f"Basic {base64.b64encode(b'us@er:secret').decode()}"
+
+
+def test_a_tunnel_is_asked_for_with_the_user_and_password_of_the_proxy(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        port = proxy.getsockname()[1]
+        cluster = {"server": "https://api.test", "proxy-url": f"http://user:secret@127.0.0.1:{port}"}
+        path = kubeconfig(tmp_path / "config", cluster, {"token": "t"})
+        with ThreadPoolExecutor() as pool:
+            asked = pool.submit(ask, path)
+            peer, _ = proxy.accept()
+            with peer:
+                request = peer.recv(65536)
+            with pytest.raises(UnavailableError):
+                asked.result(60)
+    assert request.startswith(b"CONNECT api.test:443 ")
+    assert b"proxy-authorization: Basic %b\r\n" % base64.b64encode(b"user:secret") in request
+    assert b"Bearer" not in request
 
 
 def test_stop_ends_a_silent_watch_over_tls(
