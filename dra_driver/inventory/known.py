@@ -37,7 +37,7 @@ class KnownGpus:
         problems: list[Problem] = []
         for reading in readings:
             if (gpu := reading.gpu) is not None and gpu.fault is None:
-                problems += reading.problems + _add(found, gpu)
+                problems += reading.problems + _add(found, self._with_mig(gpu))
             elif reading.uuid in self._good and reading.uuid is not None:
                 faults[reading.uuid] = _fault(reading)
             else:
@@ -51,6 +51,15 @@ class KnownGpus:
             uuid: good.get(uuid) or self._good[uuid] for uuid in found if uuid in {**good, **self._good}
         }
         return _ordered(found), tuple(problems)
+
+    def _with_mig(self, gpu: Gpu) -> Gpu:
+        """`gpu` with the MIG state that was read last, where NVML does not tell it now.
+
+        No GPU ceases to be capable of MIG; and one that is cut into MIG devices must not pass for a whole one, as while
+        somebody switches its mode.
+        """
+        before = self._good.get(gpu.uuid)
+        return gpu if gpu.mig is not None or before is None else replace(gpu, mig=before.mig)
 
     def all_faulty(self, fault: str) -> tuple[Gpu, ...]:
         """Every known GPU, with `fault`: for when nothing can be asked."""

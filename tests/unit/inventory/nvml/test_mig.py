@@ -84,6 +84,19 @@ def test_existing_devices_are_told_with_profile_and_placement(node: Node) -> Non
     )
 
 
+@pytest.mark.parametrize("code", ANY_FAILURE, ids=lambda code: code.name)
+def test_a_gpu_that_once_told_its_mode_does_not_pass_for_one_without_mig(node: Node, code: Code) -> None:
+    gpu = a100(FIRST, SECOND)
+    here = node(gpu)
+    before = here.scan()
+    gpu.errors["nvmlDeviceGetMigMode"] = code
+    assert [here.scan(), here.scan()] == [before, before]
+    del gpu.errors["nvmlDeviceGetMigMode"]
+    assert gpu.mig is not None
+    gpu.mig.current, gpu.mig.pending = 0, 0
+    assert not here.gpu().mig.enabled
+
+
 def test_devices_are_looked_for_in_mig_mode_only(node: Node) -> None:
     here = node(a100(FIRST, current=0))
     assert here.gpu().mig.devices == ()
