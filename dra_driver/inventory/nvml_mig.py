@@ -21,6 +21,7 @@ from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code, Handl
 
 _MIB = 2**20
 _HOPPER = 9  # the first nvmlDeviceArchitecture_t whose mode is switched without a reset
+_MODES = frozenset({0, 1})  # NVML_DEVICE_MIG_DISABLE, NVML_DEVICE_MIG_ENABLE
 _UNKNOWN_ARCHITECTURE = 0xFFFFFFFF
 # Memory slices of a GPU, places of a profile, MIG devices: the largest board has eight of each. What is far above is
 # no answer, and must not be counted up to, nor memory taken for it.
@@ -48,6 +49,8 @@ def read_mig(
     if mode is None:
         return None, ()
     current, pending = mode
+    if not {current, pending} <= _MODES:  # no answer, and none to remember
+        return None, ()
     profiles = _read_profiles(calls, handle, memory_bytes)
     devices, problems = _read_devices(calls, handle, gpu_uuid, profiles) if current else ((), ())
     mig = Mig(

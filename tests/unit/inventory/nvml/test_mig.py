@@ -70,6 +70,12 @@ def test_mode_is_current_and_pending(
     assert (mig.enabled, mig.pending) == expected
 
 
+@pytest.mark.parametrize(("current", "pending"), [(0x41414141, 0), (1, 2)])
+def test_a_mode_that_is_none_is_not_told(node: Node, current: int, pending: int) -> None:
+    here = node(a100(FIRST, current=current, pending=pending))
+    assert here.gpu().mig is None
+
+
 def test_profiles_carry_the_driver_s_id_and_sorted_placements(node: Node) -> None:
     assert node(a100(current=0)).gpu().mig.profiles == (SMALL, BIG)
 
