@@ -181,9 +181,9 @@ def test_a_server_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_large_answer_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_PARTS", 1 / 60)
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (15 * 65_536 + len(BODY))
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (1_000_000 + 5 + len(BODY))
     with (
-        serving(head, *[b" " * 65_536] * 15, BODY, pause=0.1) as server,
+        serving(head + b" " * 1_000_000, *[b" "] * 5, BODY, pause=0.25) as server,
         client_of(server) as client,
     ):
         begin = time.monotonic()
