@@ -22,6 +22,7 @@ class Reading:
     uuid: str | None = None
     pci_address: str | None = None
     error: HardwareError | None = None  # that ended the reading early
+    is_mig_told: bool = True  # no MIG state of the GPU then means that it is not capable of MIG
 
 
 class KnownGpus:
@@ -37,7 +38,9 @@ class KnownGpus:
         problems: list[Problem] = []
         for reading in readings:
             if (gpu := reading.gpu) is not None and gpu.fault is None:
-                problems += reading.problems + _add(found, self._with_mig(gpu))
+                problems += reading.problems + _add(
+                    found, gpu if reading.is_mig_told else self._with_mig(gpu)
+                )
             elif reading.uuid in self._good and reading.uuid is not None:
                 faults[reading.uuid] = _fault(reading)
             else:
@@ -53,13 +56,9 @@ class KnownGpus:
         return _ordered(found), tuple(problems)
 
     def _with_mig(self, gpu: Gpu) -> Gpu:
-        """`gpu` with the MIG state that was read last, where NVML does not tell it now.
-
-        No GPU ceases to be capable of MIG; and one that is cut into MIG devices must not pass for a whole one, as while
-        somebody switches its mode.
-        """
+        """`gpu` with the MIG state that was read last: one that is cut into MIG devices must not pass for a whole one."""
         before = self._good.get(gpu.uuid)
-        return gpu if gpu.mig is not None or before is None else replace(gpu, mig=before.mig)
+        return gpu if before is None else replace(gpu, mig=before.mig)
 
     def all_faulty(self, fault: str) -> tuple[Gpu, ...]:
         """Every known GPU, with `fault`: for when nothing can be asked."""

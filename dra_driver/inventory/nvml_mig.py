@@ -22,6 +22,7 @@ from dra_driver.inventory.nvml_api import GONE_CODES, SESSION_CODES, Code, Handl
 _MIB = 2**20
 _HOPPER = 9  # the first nvmlDeviceArchitecture_t whose mode is switched without a reset
 _MODES = frozenset({0, 1})  # NVML_DEVICE_MIG_DISABLE, NVML_DEVICE_MIG_ENABLE
+_INCAPABLE = frozenset({Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND})  # the GPU, or a driver before MIG
 _UNKNOWN_ARCHITECTURE = 0xFFFFFFFF
 # Memory slices of a GPU, places of a profile, MIG devices: the largest board has eight of each. What is far above is
 # no answer, and must not be counted up to, nor memory taken for it.
@@ -43,14 +44,16 @@ _SUFFIXES = {
 
 def read_mig(
     calls: NvmlCalls, handle: Handle, gpu_uuid: str, memory_bytes: int | None
-) -> tuple[Mig | None, tuple[Problem, ...]]:
-    """The MIG state of the GPU behind `handle`, None where it is not capable of MIG."""
-    mode = calls.optional(calls.module.nvmlDeviceGetMigMode, handle)
-    if mode is None:
-        return None, ()
-    current, pending = mode
-    if not {current, pending} <= _MODES:  # no answer, and none to remember
-        return None, ()
+) -> tuple[Mig | None, tuple[Problem, ...], bool]:
+    """The MIG state of the GPU behind `handle`, None where it is not capable of MIG; what went wrong; whether it is told."""
+    try:
+        current, pending = calls.call(calls.module.nvmlDeviceGetMigMode, handle)
+    except NvmlError as error:
+        if error.code in SESSION_CODES or error.code in GONE_CODES:
+            raise
+        return None, (), error.code in _INCAPABLE
+    if not {current, pending} <= _MODES:
+        return None, (), False
     profiles = _read_profiles(calls, handle, memory_bytes)
     devices, problems = _read_devices(calls, handle, gpu_uuid, profiles) if current else ((), ())
     mig = Mig(
@@ -61,7 +64,7 @@ def read_mig(
         switchable=is_switchable(calls, handle),
         hidden=len(problems),
     )
-    return mig, problems
+    return mig, problems, True
 
 
 def is_switchable(calls: NvmlCalls, handle: Handle) -> bool:

@@ -38,7 +38,7 @@ def read_gpu(
         if uuid is None or address is None or name is None:
             return _unnamed(index, uuid, address)
         identity = _identity(index, uuid, address, name, sys)
-        gpu, problems = _read_facts(calls, handle, identity, sys)
+        gpu, problems, is_mig_told = _read_facts(calls, handle, identity, sys)
     except NvmlError as error:
         return failed(index, error, uuid, address, identity)
     except Exception as error:
@@ -46,7 +46,7 @@ def read_gpu(
         log.debug("gpu answers in a shape that is not known", gpu=uuid, exc_info=True)
         odd = NvmlError("pynvml", Code.UNKNOWN, f"an answer is not of its kind ({one_line(error)})")
         return failed(index, odd, uuid, address, identity)
-    return Reading(gpu, problems, uuid, address)
+    return Reading(gpu, problems, uuid, address, is_mig_told=is_mig_told)
 
 
 def _unnamed(index: int, uuid: str | None, address: str | None) -> Reading:
@@ -109,7 +109,7 @@ def _what(error: NvmlError) -> str:
 
 def _read_facts(
     calls: NvmlCalls, handle: Handle, identity: Gpu, sys: Path
-) -> tuple[Gpu, tuple[Problem, ...]]:
+) -> tuple[Gpu, tuple[Problem, ...], bool]:
     nvml = calls.module
     capability = calls.optional(nvml.nvmlDeviceGetCudaComputeCapability, handle)
     capability = None if capability is None else (int(capability[0]), int(capability[1]))
@@ -119,7 +119,7 @@ def _read_facts(
     memory_bytes = None if memory is None else int(memory.total) or None
     mode = calls.optional(nvml.nvmlDeviceGetAddressingMode, handle)
     serial = calls.optional(nvml.nvmlDeviceGetSerial, handle)
-    mig, problems = read_mig(calls, handle, identity.uuid, memory_bytes)
+    mig, problems, is_mig_told = read_mig(calls, handle, identity.uuid, memory_bytes)
     gpu = replace(
         identity,
         minor=calls.optional(nvml.nvmlDeviceGetMinorNumber, handle),
@@ -138,4 +138,4 @@ def _read_facts(
         fabric=read_fabric(calls, handle),
         serial=None if serial is None else text(serial) or None,
     )
-    return gpu, problems
+    return gpu, problems, is_mig_told
