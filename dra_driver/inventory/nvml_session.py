@@ -88,8 +88,13 @@ class NvmlSession:
         if reading.error is not None and _is_over(reading.error) and not self._is_tolerant:
             raise reading.error
         if reading.gpu is not None and reading.gpu.fault is None:
-            self._uuids[index] = reading.gpu.uuid
-            self._handles[reading.gpu.uuid] = handle
+            if (
+                reading.gpu.uuid in self._handles
+            ):  # of another GPU, whose handle must not be taken for this one's
+                self._uuids.pop(index, None)
+            else:
+                self._uuids[index] = reading.gpu.uuid
+                self._handles[reading.gpu.uuid] = handle
         return reading
 
     def _ask_system(self, function: Callable[[], T]) -> T | None:

@@ -148,9 +148,23 @@ def test_a_gpu_that_was_replaced_in_its_slot_is_forgotten(node: Node, board: Boa
 def test_of_two_gpus_with_one_identity_the_first_is_published(
     node: Node, board: Board, twin: FakeGpu
 ) -> None:
-    inventory = node(*board(1), twin).scan()
-    assert [gpu.pci_address for gpu in inventory.gpus] == ["0000:10:00.0"]
-    assert [problem.uuid for problem in inventory.problems] == [twin.uuid]
+    here = node(*board(1), twin)
+    for _ in range(3):
+        inventory = here.scan()
+        assert [gpu.pci_address for gpu in inventory.gpus] == ["0000:10:00.0"]
+        assert [problem.uuid for problem in inventory.problems] == [twin.uuid]
+
+
+def test_gpus_that_had_one_uuid_for_a_moment_are_told_apart_again(node: Node, board: Board) -> None:
+    gpus = board(3)
+    here = node(*gpus)
+    before = here.scan()
+    for gpu in gpus:
+        gpu.uuid = "GPU-none"
+    here.scan()
+    for index, gpu in enumerate(gpus):
+        gpu.uuid = f"GPU-{index}"
+    assert [here.scan(), here.scan()] == [before, before]
 
 
 @pytest.mark.parametrize(
