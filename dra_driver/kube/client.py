@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 from dra_driver import __version__, strictjson
 from dra_driver.errors import UnavailableError, UsageError, one_line
 from dra_driver.kube import config
+from dra_driver.kube.endpoint import Endpoint
 from dra_driver.kube.errors import from_status
 from dra_driver.kube.resources import Resource
 from dra_driver.kube.transport import Transport
@@ -36,7 +37,7 @@ class WatchEvent:
 class Client:
     """Access to one API server. Refusals are `kube.errors`, silence is UnavailableError."""
 
-    def __init__(self, endpoint: config.Endpoint, *, timeout: float = 10.0) -> None:
+    def __init__(self, endpoint: Endpoint, *, timeout: float = 10.0) -> None:
         """`timeout`: seconds to wait for each part of an answer."""
         self._transport = Transport(endpoint, user_agent=USER_AGENT, timeout=timeout)
 

@@ -37,8 +37,8 @@ from urllib3.exceptions import (
 
 from dra_driver import strictjson
 from dra_driver.errors import UnavailableError, one_line
-from dra_driver.kube.config import Endpoint
 from dra_driver.kube.connection import PlainConnection, TlsConnection
+from dra_driver.kube.endpoint import Endpoint
 from dra_driver.kube.errors import from_answer
 
 _MAX_CONNECTIONS = 24  # kept alive: 16 threads of Prepare, watches, the publisher, Events

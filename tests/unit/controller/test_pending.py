@@ -11,7 +11,7 @@ from dra_driver.controller.explainer.ours import Ours
 from dra_driver.controller.explainer.pending import Subject, subjects
 from dra_driver.controller.explainer.speaker import REMIND_SECONDS, Speaker
 from dra_driver.kube.client import Client
-from dra_driver.kube.config import Endpoint, StaticToken
+from dra_driver.kube.endpoint import Endpoint, StaticToken
 from dra_driver.kube.events import Recorder, Reference
 from dra_driver.kube.reasons import Reason
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dra_driver.kube.client import Client
-from dra_driver.kube.config import Endpoint, StaticToken
+from dra_driver.kube.endpoint import Endpoint, StaticToken
 from dra_driver.kube.scripted import Reply, ScriptedServer
 
 Serve = Callable[..., tuple[ScriptedServer, Client]]

@@ -14,8 +14,8 @@ import urllib3
 from dra_driver.errors import UnavailableError
 from dra_driver.kube import connection
 from dra_driver.kube.client import Client
-from dra_driver.kube.config import Endpoint, StaticToken
 from dra_driver.kube.connection import PlainConnection
+from dra_driver.kube.endpoint import Endpoint, StaticToken
 from dra_driver.kube.errors import UnauthorizedError
 from dra_driver.kube.resources import NODES
 from dra_driver.process.collector import paused

@@ -19,7 +19,8 @@ import yaml
 
 from dra_driver.errors import UnavailableError, UsageError
 from dra_driver.kube.client import Client
-from dra_driver.kube.config import TokenFile, from_kubeconfig, in_cluster
+from dra_driver.kube.config import from_kubeconfig, in_cluster
+from dra_driver.kube.endpoint import TokenFile
 from dra_driver.kube.errors import UnauthorizedError
 from dra_driver.kube.resources import NODES
 from dra_driver.kube.scripted import ScriptedServer, Stream, status

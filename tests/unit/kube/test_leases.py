@@ -11,7 +11,7 @@ import pytest
 from dra_driver.embedded.apiserver import ApiServer
 from dra_driver.kube import leases
 from dra_driver.kube.client import Client
-from dra_driver.kube.config import Endpoint, StaticToken
+from dra_driver.kube.endpoint import Endpoint, StaticToken
 from dra_driver.kube.leases import Election, Timing
 from dra_driver.kube.resources import LEASES
 

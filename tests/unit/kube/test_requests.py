@@ -8,7 +8,7 @@ from dra_driver import __version__
 from dra_driver.errors import UnavailableError
 from dra_driver.kube import errors
 from dra_driver.kube.client import Client
-from dra_driver.kube.config import Endpoint, StaticToken
+from dra_driver.kube.endpoint import Endpoint, StaticToken
 from dra_driver.kube.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_driver.kube.scripted import Answer, Drop, ScriptedServer, Silence, status
 
