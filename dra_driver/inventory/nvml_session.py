@@ -87,14 +87,13 @@ class NvmlSession:
             reading = read_gpu(self._calls, handle, index, self._sysfs, last_uuid)
         if reading.error is not None and _is_over(reading.error) and not self._is_tolerant:
             raise reading.error
-        if reading.gpu is not None and reading.gpu.fault is None:
-            if (
-                reading.gpu.uuid in self._handles
-            ):  # of another GPU, whose handle must not be taken for this one's
+        gpu = reading.gpu
+        if gpu is not None and gpu.fault is None:
+            if gpu.uuid in self._handles:  # of another GPU that says it has this UUID too
                 self._uuids.pop(index, None)
             else:
-                self._uuids[index] = reading.gpu.uuid
-                self._handles[reading.gpu.uuid] = handle
+                self._uuids[index] = gpu.uuid
+                self._handles[gpu.uuid] = handle
         return reading
 
     def _ask_system(self, function: Callable[[], T]) -> T | None:
