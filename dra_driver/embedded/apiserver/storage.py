@@ -110,6 +110,7 @@ class Storage:
         self._history: dict[Kind, deque[Change]] = {kind: deque(maxlen=kept_events) for kind in KINDS}
         self._compacted = dict.fromkeys(KINDS, 0)  # revision of the last change that is not kept
         self._watches: list[Watch] = []
+        self._is_closed = False
 
     @property
     def revision(self) -> int:
@@ -189,6 +190,8 @@ class Storage:
                 for change in self._history[kind]:
                     if change.revision > since:
                         watch.changes.put(change)
+            if self._is_closed:  # of a client whose answer had begun when the server stopped
+                watch.changes.put(None)
             self._watches.append(watch)
             initial = [] if since or kind is None else list(self._objects[kind].values())
             return watch, initial, since or self._revision
@@ -214,8 +217,9 @@ class Storage:
                 self._compacted[kind] = self._revision
 
     def close(self) -> None:
-        """End all watches."""
+        """End all watches, those too that begin later."""
         with self._lock:
+            self._is_closed = True
             watches, self._watches = self._watches, []
         for watch in watches:
             watch.changes.put(None)

@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
                 if line:
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                     self.wfile.flush()
-                elif self._is_gone():
+                elif self._is_gone() and not self.server.stopping.is_set():  # which looks the same from here
                     self.close_connection = True
                     return
         finally:

@@ -12,6 +12,15 @@ def node(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": f"uid-{name}"}}
 
 
+def test_a_watch_that_begins_after_the_end_of_the_server_ends_at_once() -> None:
+    storage = Storage(10)
+    everything = selectors.parse(NODE, None, None)
+    request = WatchRequest(NODE, "v1", None, everything, None, 2.0)
+    storage.close()
+
+    assert [] == list(follow(storage, request, lambda stored: stored.encoded("v1")))
+
+
 def test_changes_that_are_not_asked_for_still_bring_bookmarks_and_looks_at_the_client() -> None:
     storage = Storage(10)
     since = storage.put(NODE, node("a"), None).revision
