@@ -6,6 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from dra_driver.node.machine import FRESH_SECONDS
 from tests.runtime.cri import Container, Pod
 from tests.runtime.gpu_node import GpuNode
 from tests.runtime.test_containers import CONTROL, nvidia_nodes, of_gpus
@@ -16,10 +17,11 @@ _OLD, _NEW = "580.95.05", "590.44.01"
 
 
 def upgrade(root: Path) -> None:
-    """Another version in place of the one that is there, down to the kernel module."""
+    """Another version in place of the one that is there, down to the kernel module, and since long enough to be seen."""
     for path in sorted(root.rglob(f"*.so.{_OLD}")):
         path.rename(path.with_name(path.name.replace(_OLD, _NEW)))
     (root / "sys/module/nvidia/version").write_text(f"{_NEW}\n")
+    time.sleep(FRESH_SECONDS)
 
 
 def started(pod: Pod, cdi_ids: list[str]) -> Container:
