@@ -203,8 +203,10 @@ class Engine:
                     if record.state is State.STARTED:
                         self._undo(ref.uid)
                         undone.append(ref)
-                    elif self._files.ensure(record, self._spec(record)):
-                        rewritten.append(ref)
+                    else:
+                        described = self._files.ensure(record, None)  # which needs no driver
+                        if self._files.ensure(record, self._spec(record)) or described:
+                            rewritten.append(ref)
                 except DriverError as error:
                     unresolved.append(Unresolved(ref, str(error)))
         return RestoreReport(

@@ -91,6 +91,18 @@ def test_without_a_driver_everything_stays_as_it_is(node: Any) -> None:
     assert len(node.spec_files()) == 2
 
 
+def test_device_metadata_is_written_again_without_a_driver(node: Any) -> None:
+    two_claims(node)
+    before = node.metadata_files()
+    for name in before:
+        (node.metadata_dir / name).unlink()
+    node.lose_driver()
+
+    node.engine()
+
+    assert (2, before) == (len(before), node.metadata_files())
+
+
 def test_specs_are_repaired_when_the_driver_comes_back(node: Any) -> None:
     first, second = two_claims(node)
     inventory, devices = node.inventory, node.devices
