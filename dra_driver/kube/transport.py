@@ -11,7 +11,6 @@ connections are as likely dead and the certificates may have been renewed.
 """
 
 import contextlib
-import json
 import logging
 import re
 import socket
@@ -145,7 +144,7 @@ class Transport:
         *,
         stream: bool = False,
     ) -> urllib3.BaseHTTPResponse:
-        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        data = None if body is None else strictjson.compact(body).encode()
         headers = dict(self._headers)
         if data is not None:
             headers["Content-Type"] = content_type
