@@ -44,6 +44,7 @@ class ClaimInfo:
     drivers: dict[str, list[Device]]
     pod_uids: set[str] = field(default_factory=set)
     prepared: bool = False
+    leaving: bool = False  # it is being unprepared for its last Pod
 
     def cdi_ids(self, request: str) -> list[str]:
         """The CDI ids of the devices for a request; of all devices for ""."""

@@ -190,9 +190,10 @@ class Kubelet:
         while not self._stopping.wait(self._timing.reconcile):
             if not self._pods.synced.is_set():
                 continue
+            noted = self._claims.pods()  # first, since a Pod that comes in between is no Pod that went
             with self._lock:
                 active = set(self._workers)
-            for uid in self._claims.pods() - active:
+            for uid in noted - active:
                 try:
                     self._claims.unprepare(uid)
                 except KubeletError as error:

@@ -5,8 +5,9 @@ anything, so that a Pod that cannot be prepared can still be deleted. Then the c
 each driver is called once with all claims of the Pod that are not prepared yet. Any failure ends the attempt; it
 is made again later, by the Pod's worker, and drivers have to cope with that.
 
-One thing differs: a Pod that never got to the point of being noted does not unprepare a claim that another Pod
-uses.
+Two things differ. A Pod that never got to the point of being noted does not unprepare a claim that another Pod
+uses. And while a claim is unprepared for its last Pod, no other Pod joins it: it tries again later, where the real
+kubelet can take the claim for prepared and then forget it, so that the other Pod never gets its devices.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -94,6 +95,8 @@ class ClaimManager:
                         f"old ResourceClaim with same name {info.name} and different UID {info.uid} still exists "
                         "(previous pod force-deleted?!)"
                     )
+                if info.leaving:
+                    raise KubeletError(f"ResourceClaim {info.name} is being unprepared for another Pod")
                 info.pod_uids.add(pod["metadata"]["uid"])
                 if info.prepared or info.uid in infos:
                     continue
@@ -138,23 +141,32 @@ class ClaimManager:
 
     def _unprepare(self, pod_uid: str, namespace: str, claim_names: Sequence[str]) -> None:
         batches: dict[str, list[ClaimRef]] = {}
-        done: list[str] = []
+        last: list[ClaimInfo] = []
         with self._cache.lock:
-            for name in claim_names:
-                info = self._cache.get(namespace, name)
-                if info is None or pod_uid not in info.pod_uids:
-                    continue
+            infos = [self._cache.get(namespace, name) for name in claim_names]
+            used = [info for info in infos if info is not None and pod_uid in info.pod_uids]
+            for info in used:
+                if info.leaving:
+                    raise KubeletError(f"ResourceClaim {info.name} is being unprepared already")
+            for info in used:
                 if len(info.pod_uids) > 1:
                     info.pod_uids.discard(pod_uid)
                     continue
-                done.append(name)
+                last.append(info)
+                info.leaving = True
+                info.prepared = False  # whatever comes of the call
                 for driver in info.drivers:
-                    batches.setdefault(driver, []).append(ClaimRef(namespace, name, info.uid))
-        for driver, refs in batches.items():
-            list(_judged("NodeUnprepareResources", refs, self._plugins.get(driver).unprepare(refs)))
-        with self._cache.saving("ResourceClaim state"):
-            for name in done:
-                self._cache.delete(namespace, name)
+                    batches.setdefault(driver, []).append(ClaimRef(namespace, info.name, info.uid))
+        try:
+            for driver, refs in batches.items():
+                list(_judged("NodeUnprepareResources", refs, self._plugins.get(driver).unprepare(refs)))
+            with self._cache.saving("ResourceClaim state"):
+                for info in last:
+                    self._cache.delete(namespace, info.name)
+        finally:
+            with self._cache.lock:
+                for info in last:
+                    info.leaving = False
 
 
 def _judged(

@@ -10,6 +10,7 @@ import pytest
 
 from dra_driver.embedded.apiserver import ApiServer
 from dra_driver.embedded.kubelet import Kubelet
+from dra_driver.embedded.kubelet.manager import ClaimManager
 from dra_driver.embedded.kubelet.timing import Timing
 from dra_driver.kube import resources
 from dra_driver.kube.client import Client
@@ -266,6 +267,83 @@ def test_a_shared_claim_stays_prepared_until_the_last_pod_went(
     cluster.wait_gone("two")
 
     assert (["Prepare"], ["Prepare", "Unprepare"]) == (after_one, methods(plugin))
+
+
+def test_a_shared_claim_that_is_being_unprepared_is_prepared_anew_for_the_next_pod(
+    cluster: Any, started: tuple[Kubelet, Any]
+) -> None:
+    kubelet, plugin = started
+    release = threading.Event()
+
+    def slow(refs: list[Any]) -> dict[str, Any]:
+        assert release.wait(LONG)
+        return {ref.uid: {} for ref in refs}
+
+    plugin.unprepare = slow
+    uid = cluster.claim(pods=(cluster.pod("one"), cluster.pod("two")))
+    cluster.spec(uid)
+    cluster.bind("one")
+    cluster.wait_phase("one", "Running")
+    cluster.client.delete(resources.PODS, "one", namespace="default")
+    plugin.wait_for(lambda p: "Unprepare" in methods(p))
+
+    cluster.bind("two")
+    text = cluster.wait_event("FailedPrepareDynamicResources")
+    release.set()
+    cluster.wait_gone("one")
+    cluster.wait_phase("two", "Running")
+
+    assert text.endswith(": ResourceClaim claim is being unprepared for another Pod")
+    assert ["Prepare", "Unprepare", "Prepare"] == methods(plugin)
+    assert {"CLAIM": uid} == kubelet.views()["default/two"]["main"].env
+
+
+def test_a_shared_claim_that_may_have_been_unprepared_is_prepared_again_for_the_next_pod(
+    cluster: Any, started: tuple[Kubelet, Any]
+) -> None:
+    _, plugin = started
+    cluster.spec(cluster.claim(pods=(cluster.pod("one"), cluster.pod("two"))))
+    cluster.bind("one")
+    cluster.wait_phase("one", "Running")
+    plugin.unprepare = lambda refs: {refs[0].uid: {"error": "GPU is stuck"}}
+    cluster.client.delete(resources.PODS, "one", namespace="default")
+    plugin.wait_for(lambda p: "Unprepare" in methods(p))
+
+    cluster.bind("two")
+    cluster.wait_phase("two", "Running")
+    cluster.wait_gone("one")  # which is not the last any more
+
+    assert (["Prepare", "Prepare"], "Prepare") == (
+        [method for method in methods(plugin) if method == "Prepare"],
+        methods(plugin)[-1],
+    )
+
+
+def test_a_pod_that_comes_while_the_kubelet_looks_for_those_that_went_stays_prepared(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, known = threading.Event(), threading.Event()
+    pods = ClaimManager.pods
+
+    def slowly(manager: ClaimManager) -> set[str]:
+        """What is noted once the Pod has been, whatever else was looked at before."""
+        looked.set()
+        assert known.wait(LONG)
+        return pods(manager)
+
+    monkeypatch.setattr(ClaimManager, "pods", slowly)
+    kubelet = cluster.kubelet()
+    plugin = cluster.plugin()
+    assert kubelet.wait_registered(DRIVER, LONG)
+    assert looked.wait(LONG)
+    cluster.run()
+    cluster.wait_phase("pod", "Running")
+
+    looked.clear()
+    known.set()
+    assert looked.wait(LONG)  # another round, so the one before is over
+
+    assert ["Prepare"] == methods(plugin)
 
 
 def test_a_pod_that_was_deleted_by_force_is_unprepared(cluster: Any, started: tuple[Kubelet, Any]) -> None:
