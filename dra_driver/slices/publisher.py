@@ -157,6 +157,7 @@ class Publisher:
                 due = min(self._write_at, self._repair_at)
                 if self._desired is not None and due <= now:
                     repairs_only = self._write_at > now
+                    self._failing = False  # else what happens once the pass has looked would be missed
                     self._repair_at = math.inf
                     if not repairs_only:
                         self._write_at = math.inf
@@ -185,7 +186,9 @@ class Publisher:
         else:
             report = self._succeeded(written, repairs_only=repairs_only)
         with self._changed:
-            self._failing = retry_in is not None
+            if retry_in is not None:
+                self._failing = True
+                self._repair_at = math.inf  # the retry looks at everything
             # What came up in the meantime, such as new devices, is due earlier.
             wait = _RECHECK_SECONDS if retry_in is None else retry_in
             self._write_at = min(self._write_at, time.monotonic() + wait)

@@ -22,6 +22,7 @@ from dra_driver.kube.resources import NODES, RESOURCE_SLICES
 from dra_driver.quantity import Quantity
 from dra_driver.slices import publisher as publisher_module
 from dra_driver.slices.publisher import Publisher, SyncReport
+from dra_driver.slices.writer import Writer
 
 DRIVER, NODE, POOL = "gpu.nvidia.com", "node-a", "node-a/gpu"
 TAINT = Taint("gpu.nvidia.com/health", "lost", "NoSchedule")
@@ -492,6 +493,34 @@ class TestRefusals:
 
 
 class TestOutages:
+    def test_a_slice_that_goes_while_a_retry_is_under_way_comes_back(
+        self, idle: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        heard = threading.Event()
+        on_event, apply = Publisher._on_event, Writer._apply
+
+        def hear(publisher: Publisher, kind: str, obj: dict[str, Any]) -> None:
+            on_event(publisher, kind, obj)
+            if kind == "DELETED":
+                heard.set()
+
+        def delete_first(writer: Writer, *plan: Any) -> None:
+            """In the retry, and only once all was looked at."""
+            if idle.reports and idle.reports[-1].error and not heard.is_set():
+                idle.server.store.delete(RESOURCE_SLICES, idle.slices()[1]["metadata"]["name"])
+                assert heard.wait(PATIENCE_SECONDS)
+            apply(writer, *plan)
+
+        monkeypatch.setattr(Publisher, "_on_event", hear)
+        monkeypatch.setattr(Writer, "_apply", delete_first)
+        idle.serve()
+        idle.start(gpus(129))
+        idle.server.faults.refuse(503, "update", RESOURCE_SLICES)
+        changed = gpu(0, attributes={"uuid": "GPU-new"})
+        idle.publish(DeviceSet((changed, *gpus(129).devices[1:])))
+
+        idle.until(lambda: len(idle.slices()) == 2)
+
     def test_an_expired_watch_is_followed_by_a_list(self, bench: Bench) -> None:
         bench.publish(gpus(1))
         bench.server.faults.expire_watches(RESOURCE_SLICES)
