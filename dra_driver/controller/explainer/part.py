@@ -194,6 +194,8 @@ class Explainer:
     def _explain(self) -> bool:
         """Work out who waits and why; whether answers are left for the next turn."""
         cluster, steps = self._cluster, self._steps
+        # First, so that what changes while all is looked at makes the answers due again.
+        version = cluster.version(RESOURCE_SLICES, DEVICE_CLASSES, NODES)
         world = World(
             slices=steps(cluster.slices.snapshot()),
             classes=steps(cluster.classes.snapshot()),
@@ -203,7 +205,7 @@ class Explainer:
             nodes=steps(cluster.nodes.snapshot()),
         )
         waiting = list(subjects(world, Ours(self._driver_name, world.classes)))
-        more = self._answers.update(world, self._content(world), waiting, self._pace.budget)
+        more = self._answers.update(world, (_held(world), version), waiting, self._pace.budget)
         self._pending, self._texts = Counter(), {}
         for subject in waiting:
             found = self._answers.of(subject)
@@ -212,11 +214,11 @@ class Explainer:
                 self._texts[subject.about] = f"cannot be {_VERBS[subject.about.kind]}: {found.text}"
         return more
 
-    def _content(self, world: World) -> Hashable:
-        """What answers depend on: of claims only those that have devices."""
-        held = frozenset(
-            (claim["metadata"]["uid"], claim["metadata"]["resourceVersion"])
-            for claim in world.claims
-            if is_allocated(claim)
-        )
-        return held, self._cluster.version(RESOURCE_SLICES, DEVICE_CLASSES, NODES)
+
+def _held(world: World) -> Hashable:
+    """The claims that have devices: of the others no answer depends."""
+    return frozenset(
+        (claim["metadata"]["uid"], claim["metadata"]["resourceVersion"])
+        for claim in world.claims
+        if is_allocated(claim)
+    )

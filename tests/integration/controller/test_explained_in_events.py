@@ -16,8 +16,10 @@ from dra_driver.cli.simulated_nodes import nodes
 from dra_driver.cli.worlds import packaged_classes
 from dra_driver.controller.cluster import Cluster as View
 from dra_driver.controller.config import DEFAULT
+from dra_driver.controller.explainer import part
 from dra_driver.controller.explainer.inspection import Patience
 from dra_driver.controller.explainer.part import Explainer, Pace
+from dra_driver.controller.explainer.pending import Subject, subjects
 from dra_driver.controller.flags import parse
 from dra_driver.controller.part import Surroundings
 from dra_driver.embedded.cluster import Cluster
@@ -241,6 +243,25 @@ def test_the_event_changes_when_devices_come_and_ends_when_they_suffice(site: Si
     site.waiting("many", count=20)
     site.event("Pod", "many")
     assert site.event("Pod", "one")["count"] == count
+
+
+def test_devices_that_go_while_it_is_worked_out_why_a_claim_waits_are_missing_in_the_event(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = site.replica()
+
+    def late(*looked_at: Any) -> list[Subject]:
+        """Who waits, after which the devices go that were looked at."""
+        found, version = list(subjects(*looked_at)), replica.view.version(RESOURCE_SLICES)
+        if found and replica.view.slices.snapshot():
+            site.client.delete_collection(RESOURCE_SLICES)
+            wait(lambda: replica.view.version(RESOURCE_SLICES) != version)
+        return found
+
+    monkeypatch.setattr(part, "subjects", late)
+    site.claim("many", count=20)
+
+    site.event("ResourceClaim", "many", contains="none of the nodes that are open to it has a device")
 
 
 def test_when_the_leader_ends_the_other_one_goes_on(site: Site) -> None:
