@@ -33,6 +33,10 @@ class Lasting(Generic[Key]):
         self._since = {key: self._since.get(key, now) for key in present}
         return {key for key, since in self._since.items() if now - since >= self._seconds}
 
+    def forget(self) -> None:
+        """Start anew: nobody has looked for a while."""
+        self._since.clear()
+
 
 def unreserved(claims: Iterable[Object], driver_name: str) -> dict[Reference, str]:
     """Claims with devices of the driver, reserved for nobody."""

@@ -100,7 +100,9 @@ class Inspection:
         return Found(len(claims), len(gone), len(twice))
 
     def forget(self) -> None:
-        """Another replica has spoken meanwhile."""
+        """Another replica looks and speaks meanwhile."""
+        for lasting in (self._unreserved, self._without_driver, self._twice):
+            lasting.forget()
         for speaker in self._speakers.values():
             speaker.forget()
 
