@@ -58,7 +58,11 @@ class Collector:
             if not gone and self._storage.get(NAMESPACE, ("", namespace)) is None:
                 self._delete(stored.kind, stored)  # it was made while the namespace went
 
-    def _collect(self, stored: Stored) -> None:
+    def _collect(self, heard_of: Stored) -> None:
+        # What was heard of may be old: since then it may have been left to itself, or given to another owner.
+        stored = self._storage.by_uid(heard_of.obj["metadata"]["uid"])
+        if stored is None:
+            return
         references = stored.obj["metadata"].get("ownerReferences")
         if not references or any(self._exists(reference) for reference in references):
             return
@@ -89,8 +93,9 @@ class Collector:
     def _delete(self, kind: Kind, stored: Stored) -> None:
         if "deletionTimestamp" in stored.obj["metadata"]:
             return
+        options = DeleteOptions(resource_version=stored.obj["metadata"]["resourceVersion"])
         try:
-            self._deletion.delete(kind, stored.key, DeleteOptions(uid=stored.obj["metadata"]["uid"]))
+            self._deletion.delete(kind, stored.key, options)
         except status.StatusError as error:
-            # Gone, or another object by now; a webhook's no will be met again at the object's next change.
+            # Gone, or changed, which will be looked at too; a webhook's no will be met again at the next change.
             log.debug("object not collected", kind=kind.resource.kind, key=stored.key, err=str(error))

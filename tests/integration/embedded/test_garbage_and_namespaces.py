@@ -1,12 +1,18 @@
 """What goes without being deleted itself."""
 
 import http.client
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from dra_driver.embedded.apiserver import ApiServer
+from dra_driver.embedded.apiserver.collector import Collector
+from dra_driver.embedded.apiserver.deletion import Deletion
+from dra_driver.embedded.apiserver.kinds import Kind
+from dra_driver.embedded.apiserver.options import DeleteOptions
+from dra_driver.embedded.apiserver.storage import Change, Key, Stored
 from dra_driver.kube.client import Client
 from dra_driver.kube.errors import ForbiddenError, NotFoundError
 from dra_driver.kube.resources import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -98,6 +104,62 @@ def test_what_is_owned_stays_without_its_owner_where_that_is_asked_for_but_not_i
     assert delete("&dryRun=All") == made
     assert "ownerReferences" not in delete("")["metadata"]
     connection.close()
+
+
+def test_what_was_left_without_an_owner_stays_however_late_the_collector_hears_of_it(
+    server: ApiServer,
+    client: Client,
+    slice_of: Make,
+    node: Object,
+    until: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over, look_at = threading.Event(), Collector._look_at
+
+    def late(collector: Collector, change: Change) -> None:
+        assert over.wait(90)
+        look_at(collector, change)
+
+    monkeypatch.setattr(Collector, "_look_at", late)
+    body, ghost = slice_of(), slice_of("ghost")
+    body["metadata"] |= owned_by("Node", node)
+    ghost["metadata"] |= owned_by("Node", node, uid="of-no-node")
+    client.create(RESOURCE_SLICES, body)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=90)
+    connection.request("DELETE", "/api/v1/nodes/node-a?propagationPolicy=Orphan")
+    connection.getresponse().read()
+    connection.close()
+    client.create(RESOURCE_SLICES, ghost)  # which is looked at last
+
+    over.set()
+    until(RESOURCE_SLICES, "ghost", gone)
+
+    assert client.get(RESOURCE_SLICES, "s")
+
+
+def test_what_is_left_to_itself_as_it_is_collected_stays(
+    server: ApiServer,
+    client: Client,
+    slice_of: Make,
+    node: Object,
+    until: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    delete = Deletion.delete
+
+    def late(deletion: Deletion, kind: Kind, key: Key, options: DeleteOptions) -> tuple[Stored, bool]:
+        if key == ("", "s"):
+            server.store.patch(RESOURCE_SLICES, "s", {"metadata": {"ownerReferences": None}})
+        return delete(deletion, kind, key, options)
+
+    monkeypatch.setattr(Deletion, "delete", late)
+    for body in (slice_of(), slice_of("ghost")):
+        body["metadata"] |= owned_by("Node", node, uid="of-no-node")
+        client.create(RESOURCE_SLICES, body)
+
+    until(RESOURCE_SLICES, "ghost", gone)
+
+    assert client.get(RESOURCE_SLICES, "s")
 
 
 def test_a_claim_goes_with_its_pod(client: Client, pod: Make, claim: Make, until: Callable[..., Any]) -> None:
