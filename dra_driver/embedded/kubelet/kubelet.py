@@ -192,6 +192,8 @@ class Kubelet:
                 continue
             noted = self._claims.pods()  # first, since a Pod that comes in between is no Pod that went
             with self._lock:
+                if self._stopping.is_set():
+                    return  # which takes the workers away, and not the Pods
                 active = set(self._workers)
             for uid in noted - active:
                 try:

@@ -57,7 +57,8 @@ class ClaimManager:
 
     def pods(self) -> set[str]:
         """The UIDs of all Pods that are noted with a claim."""
-        return {uid for info in self._cache.all() for uid in info.pod_uids}
+        with self._cache.lock:  # so that no Pod joins a claim meanwhile
+            return {uid for info in self._cache.all() for uid in info.pod_uids}
 
     def cdi_ids(self, pod: Object, container: Object) -> list[str]:
         """The CDI ids for a container, doubles included."""

@@ -498,6 +498,32 @@ def test_after_a_restart_claims_are_unprepared_though_nobody_remembers_their_pod
     assert ([["one", "two"]], set()) == (bed.asked("Unprepare"), bed.manager.pods())
 
 
+def test_a_pod_may_join_a_claim_while_it_is_looked_which_pods_have_claims(bed: Bed) -> None:
+    bed.plugin()
+    bed.claim("shared")
+    bed.manager.prepare(pod("shared"))
+    info = bed.manager._known(pod(), "shared")
+
+    def join() -> None:
+        with bed.manager._cache.lock:
+            info.pod_uids.add("uid-other")
+
+    other = threading.Thread(target=join)
+
+    class GoneThrough(set[str]):
+        def __iter__(self) -> Iterator[str]:
+            for uid in super().__iter__():
+                if not other.ident:
+                    other.start()
+                    other.join(0.2)  # or it has to wait for us
+                yield uid
+
+    info.pod_uids = GoneThrough(info.pod_uids)
+
+    assert {"uid-pod"} == bed.manager.pods()
+    other.join()
+
+
 def test_the_checkpoint_is_written_before_a_driver_is_called_in_the_kubelets_format(bed: Bed) -> None:
     seen: list[Any] = []
 

@@ -11,6 +11,7 @@ import pytest
 from dra_driver.embedded.apiserver import ApiServer
 from dra_driver.embedded.kubelet import Kubelet
 from dra_driver.embedded.kubelet.manager import ClaimManager
+from dra_driver.embedded.kubelet.pods import PodWorker
 from dra_driver.embedded.kubelet.timing import Timing
 from dra_driver.kube import resources
 from dra_driver.kube.client import Client
@@ -342,6 +343,40 @@ def test_a_pod_that_comes_while_the_kubelet_looks_for_those_that_went_stays_prep
     looked.clear()
     known.set()
     assert looked.wait(LONG)  # another round, so the one before is over
+
+    assert ["Prepare"] == methods(plugin)
+
+
+def test_a_kubelet_that_stops_while_it_looks_for_pods_that_went_leaves_the_others_prepared(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, emptied = threading.Event(), threading.Event()
+    pods, stop = ClaimManager.pods, PodWorker.stop
+
+    def slowly(manager: ClaimManager) -> set[str]:
+        """What is noted, once the kubelet has let go of its Pods."""
+        if found := pods(manager):
+            looked.set()
+            assert emptied.wait(LONG)
+        return found
+
+    def stop_late(worker: PodWorker) -> None:
+        """After everything that the kubelet was about."""
+        emptied.set()
+        for thread in kubelet._threads:
+            thread.join(LONG)
+        stop(worker)
+
+    monkeypatch.setattr(ClaimManager, "pods", slowly)
+    monkeypatch.setattr(PodWorker, "stop", stop_late)
+    kubelet = cluster.kubelet()
+    plugin = cluster.plugin()
+    assert kubelet.wait_registered(DRIVER, LONG)
+    cluster.run()
+    cluster.wait_phase("pod", "Running")
+    assert looked.wait(LONG)
+
+    kubelet.stop()
 
     assert ["Prepare"] == methods(plugin)
 
