@@ -106,15 +106,15 @@ class Supervisor:
     def stop(self, name: str) -> None:
         """End the daemon and remove its directory; no error where there is none.
 
-        Without a supervisor no daemon runs either, and a Pod that ends does not wait for one: word is left for it
-        to clear the directory.
+        Without a supervisor no daemon runs either, and a Pod that ends does not wait for one: the next one clears the
+        directory. The file goes first, for that one may start right after it was not found.
         """
+        self.of(name).spec.unlink(missing_ok=True)
         try:
             self._ask({"do": "stop", "name": name})
         except UnavailableError as error:
             if not isinstance(error.__cause__, ConnectionRefusedError | FileNotFoundError):
                 raise
-            self.of(name).spec.unlink(missing_ok=True)
             log.warning("no supervisor to end the MPS daemon", daemon=name, err=str(error))
 
     def names(self) -> frozenset[str]:

@@ -2,8 +2,8 @@
 
 It answers the plugin over a unix socket, a thread for each connection. What is to run is in files, so that after a
 crash the same daemons are started again: the clients of the old ones get CUDA errors, and their containers restart.
-The socket is bound before the files are read, so that whoever finds no socket may remove a file, and be sure that its
-daemon is not started.
+The socket is bound before the files are read, so that whoever removes a file, and then finds no socket, can be sure that
+its daemon is not started.
 
 A stop by SIGTERM ends the daemons and leaves the files: it is an update, or the node's end.
 """
@@ -123,13 +123,13 @@ class SupervisorProcess:
                     keeper = self._keepers.get(name)
                 if keeper is not None:
                     keeper.stop()
+                    with self._mutex:
+                        del self._keepers[name]
                 clear_directory(directory)
             except OSError as error:
                 raise HardwareError(
                     f"the directory {directory.path} of an MPS daemon cannot be removed on the node: {error.strerror}"
                 ) from error
-            with self._mutex:
-                self._keepers.pop(name, None)
 
     def _find(self, directory: DaemonDirectory) -> None:
         """Go on with what an earlier supervisor left."""
@@ -160,7 +160,9 @@ class SupervisorProcess:
         return keeper
 
     def _stop_all(self) -> None:
-        for keeper in self._keepers.values():
+        with self._mutex:
+            keepers = list(self._keepers.values())
+        for keeper in keepers:
             keeper.stop()
 
 

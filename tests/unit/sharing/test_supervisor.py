@@ -1,5 +1,6 @@
 """The supervisor as a process: it outlives the plugin, and what it was told outlives it."""
 
+import errno
 import json
 import os
 import re
@@ -17,8 +18,10 @@ import pytest
 
 from dra_driver.errors import HardwareError, UnavailableError, UsageError
 from dra_driver.sharing import kernel
+from dra_driver.sharing import supervisor as supervisor_module
 from dra_driver.sharing.daemon import DaemonSpec
-from dra_driver.sharing.supervision import Supervisor
+from dra_driver.sharing.keeper import Keeper
+from dra_driver.sharing.supervision import DaemonDirectory, Supervisor
 from dra_driver.sharing.supervisor import SupervisorProcess
 
 PATIENCE_SECONDS = 60.0
@@ -154,6 +157,77 @@ def test_daemons_of_an_earlier_boot_are_not_started(supervise: Any, mps_director
     supervise()
 
     assert (frozenset(), False) == (Supervisor(mps_directory).names(), left.exists())
+
+
+def test_a_daemon_that_is_stopped_just_before_a_supervisor_starts_is_not_started(
+    supervise: Any, mps_directory: Path, root: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = supervise()
+    supervisor = Supervisor(mps_directory)
+    supervisor.start(SPEC, {}, root.path, simulated=True)
+    before.stop()
+    ask = Supervisor._ask
+
+    def in_vain(asking: Supervisor, request: dict[str, Any]) -> None:
+        """The next supervisor starts right after nobody has answered."""
+        monkeypatch.setattr(Supervisor, "_ask", ask)
+        try:
+            ask(asking, request)
+        finally:
+            supervise()
+
+    monkeypatch.setattr(Supervisor, "_ask", in_vain)
+    supervisor.stop(SPEC.name)
+
+    assert (frozenset(), False) == (supervisor.names(), (mps_directory / SPEC.name).exists())
+
+
+@pytest.mark.parametrize("what", ["start", "stop"])
+def test_a_daemon_whose_directory_could_not_be_removed_is_known_not_to_run(
+    supervise: Any, mps_directory: Path, root: Any, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    supervise()
+    supervisor = Supervisor(mps_directory)
+    supervisor.start(SPEC, {}, root.path, simulated=True)
+    supervisor.wait(SPEC.name, PATIENCE_SECONDS)
+    pid = pid_of(mps_directory)
+
+    def busy(_: DaemonDirectory) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(supervisor_module, "clear_directory", busy)
+        with pytest.raises(HardwareError, match="cannot be removed on the node: Device or resource busy"):
+            supervisor.stop(SPEC.name)
+    assert frozenset() == supervisor.names()
+
+    if what == "stop":
+        supervisor.stop(SPEC.name)
+        assert not (mps_directory / SPEC.name).exists()
+    else:  # for another claim with a share of the device
+        supervisor.start(SPEC, {}, root.path, simulated=True)
+        supervisor.wait(SPEC.name, PATIENCE_SECONDS)
+        assert pid_of(mps_directory) not in {0, pid}
+
+
+def test_a_daemon_may_be_stopped_while_the_supervisor_stops(
+    supervise: Any, mps_directory: Path, root: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = supervise()
+    supervisor = Supervisor(mps_directory)
+    for spec in (SPEC, DaemonSpec(("GPU-2",))):
+        supervisor.start(spec, {}, root.path, simulated=True)
+    stop = Keeper.stop
+
+    def meanwhile(keeper: Keeper) -> None:
+        monkeypatch.setattr(Keeper, "stop", stop)
+        process.answer({"do": "stop", "name": keeper.spec.name})
+        stop(keeper)
+
+    monkeypatch.setattr(Keeper, "stop", meanwhile)
+    process.stop()
+
+    assert not (mps_directory / SPEC.name).exists()
 
 
 def test_a_directory_that_cannot_be_made_is_told(supervise: Any, mps_directory: Path, root: Any) -> None:
