@@ -103,9 +103,17 @@ class Cluster:
                 error = f": {reflector.error}" if reflector.error else ""
                 raise UnavailableError(f"{reflector.name} have not been listed yet{error}")
 
-    def _heard(self, resource: Resource, kind: str, obj: Object) -> None:
+    def adopt_class(self, obj: Object) -> None:
+        """Take in one that was looked up, ahead of the watch, which then tells of no change."""
+        self.classes.adopt(obj)
+        self._note(DEVICE_CLASSES)
+
+    def _note(self, resource: Resource) -> None:
         self._versions[resource.plural] = self._versions.get(resource.plural, 0) + 1
         self.changed.set()
+
+    def _heard(self, resource: Resource, kind: str, obj: Object) -> None:
+        self._note(resource)
         for handler in self._handlers.get(resource, ()):
             handler(kind, obj)
 

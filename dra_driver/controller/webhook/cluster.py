@@ -76,7 +76,7 @@ class LiveCluster:
 
     def adopt_class(self, obj: Object) -> None:
         """Take in one that was looked up, ahead of the watch."""
-        self._cluster.classes.adopt(obj)
+        self._cluster.adopt_class(obj)
 
     def surroundings(self) -> Surroundings:
         known = (self._class(obj) for obj in self._cluster.classes.snapshot())
