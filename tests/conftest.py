@@ -18,6 +18,9 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
+# Processes that tests start take warnings for errors too, as pyproject.toml says of this one.
+os.environ["PYTHONWARNINGS"] = "error"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

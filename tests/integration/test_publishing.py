@@ -271,7 +271,10 @@ class TestOthers:
         idle.wait_for(lambda report: report.writes > 0, after=1)
         assert names(idle.slices()) == ["gpu-0", "gpu-1"]
 
-    def test_two_instances_with_the_same_devices_end_with_one_set_of_slices(self, bench: Bench) -> None:
+    def test_two_instances_with_the_same_devices_end_with_one_set_of_slices(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(publisher_module, "_FOREIGN_CHANGE_SECONDS", 2.0)
         bench.publish(gpus(200))
         bench.start(gpus(200))
         seen = len(bench.reports)
