@@ -258,7 +258,7 @@ def _event(attempt: _Attempt, line: bytes) -> WatchEvent:
         refusal = from_status(
             str(attempt), body
         )  # ERROR, and what a later server may add: both end the watch
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         msg = f"cannot {attempt}: the stream carries something that is no watch event"
         raise UnavailableError(msg) from error
     raise refusal

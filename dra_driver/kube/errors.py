@@ -18,10 +18,10 @@ A server that does not answer at all is `dra_driver.errors.UnavailableError`. Te
 permission or the webhook.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from dra_driver import strictjson
 from dra_driver.errors import ApiError
 
 _MAX_FOREIGN_TEXT = 256  # of an answer that is no Status: a proxy's HTML page helps nobody in a log line
@@ -106,8 +106,8 @@ _BY_STATUS: dict[int, type[ResponseError]] = {
 def from_answer(attempt: str, status: int, body: bytes, retry_after: str | None = None) -> ResponseError:
     """The error for an answer; `attempt` is what was tried, `retry_after` the header of that name."""
     try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):
+        content = strictjson.loads_plain(body)
+    except ValueError:
         content = None
     if isinstance(content, dict) and content.get("kind") == "Status":
         return from_status(attempt, content, status=status, retry_after=retry_after)

@@ -99,7 +99,7 @@ class Transport:
         response = self._send(method, target, attempt, body, content_type, self._timeout)
         try:
             content = loads(response.data)
-        except (ValueError, RecursionError):
+        except ValueError:
             content = None
         if not isinstance(content, dict):
             msg = f"cannot {attempt}: {self.url} answered with something that is no JSON object"

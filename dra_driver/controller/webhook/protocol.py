@@ -59,7 +59,7 @@ def decode(body: bytes) -> Request:
     """The request in the body of a call; MalformedError where there is none."""
     try:
         review = strictjson.loads(body)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise MalformedError(f"the body is no JSON: {' '.join(str(error).split())[:200]}") from error
     if not isinstance(review, dict) or review.get("kind") != "AdmissionReview":
         raise MalformedError("the body is no AdmissionReview")
