@@ -71,14 +71,17 @@ def test_one_who_is_stuck_in_a_turn_stops_nobody_and_loses_it_to_nobody() -> Non
     assert ([False, True] * 16, True, True) == (failed, held, is_free(turn))
 
 
-def test_work_that_can_wait_gets_its_turns_later() -> None:
-    turn, order = Turn(), list[str]()
+def test_work_that_can_wait_gets_its_turns_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Turn, "_PATIENCE_SECONDS", 60.0)  # on a slow machine nobody loses it
+    turn, order, all_there = Turn(), list[str](), threading.Barrier(17, timeout=60)
 
     def work() -> None:
+        all_there.wait()
         with turn.taken():
             order.append("work")
 
     def wait() -> None:
+        all_there.wait()
         with turn.taken_behind():
             order.append("wait")
 
@@ -88,6 +91,7 @@ def test_work_that_can_wait_gets_its_turns_later() -> None:
                 threads.submit(wait)
             for _ in range(8):
                 threads.submit(work)
+            all_there.wait()
             time.sleep(0.01)  # in which most come to stand in line
 
     places = [number % 16 for number in range(len(order))]
