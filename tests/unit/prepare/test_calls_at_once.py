@@ -1,0 +1,136 @@
+"""Calls for one claim that overlap come one after the other, and so does what a repair does for it."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+GPU0, GPU1 = "gpu-0000-65-00-0", "gpu-0000-ca-00-0"
+
+
+class Gate:
+    """What an outside thing stops at once, from `close` on, until `open`."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self._closed = False
+        self._opened = threading.Event()
+
+    def close(self) -> None:
+        self._closed = True
+
+    def open(self) -> None:
+        self._opened.set()
+
+    def __call__(self) -> None:
+        if self._closed:
+            self._closed = False
+            self.reached.set()
+            assert self._opened.wait(60)
+
+
+class SlowEdits:
+    """A driver whose files are looked at through a gate."""
+
+    def __init__(self, edits: Any, gate: Gate) -> None:
+        self._edits = edits
+        self._gate = gate
+
+    def now(self) -> Any:
+        self._gate()
+        return self._edits.now()
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+def overlapping(
+    gate: Gate, first: Callable[[], object], second: Callable[[], object]
+) -> tuple[Future[object], Future[object]]:
+    """Have `second` called while `first` waits at the gate; both are over, in this order."""
+    gate.close()
+    with ThreadPoolExecutor(2) as threads:
+        one = threads.submit(first)
+        try:
+            assert gate.reached.wait(60)
+            other = threads.submit(second)
+            other_over = threading.Event()
+            other.add_done_callback(lambda _: other_over.set())
+            assert not other_over.wait(0.2)
+        finally:
+            gate.open()
+    return one, other
+
+
+def assert_nothing_is_left(node: Any, engine: Any) -> None:
+    assert ([], [], []) == (node.spec_files(), node.record_files(), node.metadata_files())
+    assert () == engine.held()
+
+
+def devices_of(answer: Future[Any]) -> list[str]:
+    return [device.device for device in answer.result()]
+
+
+def test_an_unprepare_undoes_the_prepare_that_still_waits_for_the_api_server(node: Any, gate: Gate) -> None:
+    engine, ref = node.engine(), node.allocate("a", {"device": GPU0})
+    node.claims.hang = gate
+
+    prepared, ended = overlapping(gate, lambda: engine.prepare(ref), lambda: engine.unprepare(ref))
+
+    assert ([GPU0], None) == (devices_of(prepared), ended.result())
+    assert_nothing_is_left(node, engine)
+
+
+def test_the_last_prepare_of_a_claim_that_was_allocated_anew_is_the_one_that_counts(
+    node: Any, gate: Gate
+) -> None:
+    engine, ref = node.engine(), node.allocate("a", {"device": GPU0})
+    get_claim = node.claims.get_claim
+
+    def answer_late(namespace: str, name: str) -> Any:
+        answer = get_claim(namespace, name)
+        gate()
+        return answer
+
+    node.claims.get_claim = answer_late
+
+    def prepare_anew() -> Any:
+        node.allocate("a", {"device": GPU1})
+        return engine.prepare(ref)
+
+    first, second = overlapping(gate, lambda: engine.prepare(ref), prepare_anew)
+
+    assert ([GPU0], [GPU1]) == (devices_of(first), devices_of(second))
+    assert [GPU1] == [held.device.name for held in engine.held()]
+
+
+def test_a_repair_writes_no_files_of_a_claim_that_ends_meanwhile(node: Any, gate: Gate) -> None:
+    node.edits = SlowEdits(node.edits, gate)
+    engine, ref = node.engine(), node.allocate("a", {"device": GPU0})
+    engine.prepare(ref)
+
+    repaired, ended = overlapping(gate, engine.repair, lambda: engine.unprepare(ref))
+
+    repaired.result()
+    ended.result()
+    assert_nothing_is_left(node, engine)
+
+
+def test_a_repair_writes_no_old_spec_of_a_claim_that_is_prepared_anew_meanwhile(
+    node: Any, gate: Gate
+) -> None:
+    node.edits = SlowEdits(node.edits, gate)
+    engine, ref = node.engine(), node.allocate("a", {"device": GPU0})
+    engine.prepare(ref)
+    node.allocate("a", {"device": GPU1})
+
+    repaired, again = overlapping(gate, engine.repair, lambda: engine.prepare(ref))
+
+    repaired.result()
+    assert [GPU1] == devices_of(again)
+    spec = node.spec_file(ref).read_bytes()
+    assert (False, True) == (b'"/dev/nvidia0"' in spec, b'"/dev/nvidia1"' in spec)
