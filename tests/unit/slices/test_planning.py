@@ -124,8 +124,9 @@ def test_a_slice_without_a_place_is_replaced(name: str) -> None:
 
 
 def test_slices_of_lower_generations_are_deleted() -> None:
-    existing = [stored("00000-old", A, generation=1), stored("00000-new", A, generation=2)]
-    assert shape(make(existing, A)) == (2, ["00000-old"], [], [])
+    for former, latest in (("00000-b", "00000-c"), ("00000-c", "00000-b")):  # whichever is the older one
+        existing = [stored(former, A, generation=1), stored(latest, A, generation=2)]
+        assert shape(make(existing, A)) == (2, [former], [], [])
 
 
 def test_of_two_slices_in_one_place_the_older_stays() -> None:
