@@ -1,5 +1,4 @@
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -71,28 +70,43 @@ def test_one_who_is_stuck_in_a_turn_stops_nobody_and_loses_it_to_nobody() -> Non
     assert ([False, True] * 16, True, True) == (failed, held, is_free(turn))
 
 
+class Line:
+    """A lock that tells of each who comes for it."""
+
+    def __init__(self) -> None:
+        self.came = threading.Semaphore(0)
+        self._lock = threading.Lock()
+
+    def acquire(self, timeout: float) -> bool:
+        self.came.release()
+        return self._lock.acquire(timeout=timeout)
+
+    def release(self) -> None:
+        self._lock.release()
+
+
 def test_work_that_can_wait_gets_its_turns_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Turn, "_PATIENCE_SECONDS", 60.0)  # on a slow machine nobody loses it
-    turn, order, all_there = Turn(), list[str](), threading.Barrier(17, timeout=60)
+    turn, line, order = Turn(), Line(), list[str]()
+    monkeypatch.setattr(turn, "_lock", line)
 
     def work() -> None:
-        all_there.wait()
         with turn.taken():
             order.append("work")
 
     def wait() -> None:
-        all_there.wait()
         with turn.taken_behind():
             order.append("wait")
 
     for _ in range(30):
+        line.came = threading.Semaphore(0)
         with ThreadPoolExecutor(16) as threads, turn.taken():
             for _ in range(8):
                 threads.submit(wait)
             for _ in range(8):
                 threads.submit(work)
-            all_there.wait()
-            time.sleep(0.01)  # in which most come to stand in line
+            for _ in range(10):  # we ourselves, all who work, and one who can wait
+                line.came.acquire()
 
     places = [number % 16 for number in range(len(order))]
     worked = sum(place for place, what in zip(places, order, strict=True) if what == "work")
