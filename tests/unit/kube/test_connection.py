@@ -262,7 +262,7 @@ def test_who_does_not_read_a_request_after_a_stream_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         threading.Thread(target=serve, args=(listener,), daemon=True).start()
-        with client_of(server, timeout=0.5) as client:
+        with client_of(server, timeout=2.0) as client:
             assert not list(
                 client.watch(NODES, resource_version="1", timeout_seconds=300, stop=threading.Event())
             )
