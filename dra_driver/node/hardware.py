@@ -124,7 +124,11 @@ class Hardware:
             self._ended = self._begun
             self._looks.notify_all()
         self.notes.update(devices.notes)
-        changed = devices != before.devices or not self.scanned.is_set()
+        changed = (
+            devices != before.devices
+            or _minors(inventory) != _minors(before.inventory)
+            or not self.scanned.is_set()
+        )
         self.scanned.set()
         if changed:
             log.info(
@@ -135,3 +139,8 @@ class Hardware:
                 available=inventory.available,
             )
             self._on_change()
+
+
+def _minors(inventory: Inventory) -> dict[str, int | None]:
+    """What CDI specs say of GPUs and slices do not, by UUID."""
+    return {gpu.uuid: gpu.minor for gpu in inventory.gpus}

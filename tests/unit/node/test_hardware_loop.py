@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ class Watched:
         self.simulated = SimulatedBackend(load_profile("dgx-h100"), "node-a")
         self.scans = 0
         self.during: Callable[[], None] = lambda: None
+        self.minors: dict[str, int] = {}  # of GPUs that have another one than at first, by UUID
 
     @property
     def mig(self) -> MigControl:
@@ -35,7 +37,8 @@ class Watched:
         inventory = self.simulated.scan()
         self.scans += 1
         self.during()
-        return inventory
+        gpus = (replace(gpu, minor=self.minors.get(gpu.uuid, gpu.minor)) for gpu in inventory.gpus)
+        return replace(inventory, gpus=tuple(gpus))
 
     def close(self) -> None:
         self.simulated.close()
@@ -116,6 +119,22 @@ def test_the_thread_that_looks_does_not_wait_for_itself(node: Any) -> None:
     here.start()
     here.hardware.look_and_wait(60)
     assert here.changes >= 1
+
+
+def test_gpus_that_exchange_their_minor_numbers_are_a_change_although_all_that_is_published_is_the_same(
+    node: Any,
+) -> None:
+    here = node()
+    here.start()
+    first, second, *_ = here.backend.simulated.scan().gpus
+    devices = here.hardware.snapshot.devices
+    here.hardware.look_and_wait(60)
+    here.hardware.look_and_wait(60)  # by which the one before is over
+    changes = here.changes
+    here.backend.minors = {first.uuid: second.minor, second.uuid: first.minor}
+    here.hardware.look_and_wait(60)
+    here.hardware.look_and_wait(60)
+    assert (devices, changes + 1) == (here.hardware.snapshot.devices, here.changes)
 
 
 @pytest.mark.parametrize("when", ["prepared", "released"])
