@@ -104,6 +104,8 @@ class Planner:
 
     def _steps(self, record: Record, groups: tuple[Group, ...], published: DeviceSet) -> list[Step]:
         inventory = self._inventory()
+        for recorded in record.devices:  # of a GPU that is away at this look, no step would be known
+            _gpu(recorded, published, inventory)
         steps = partition_steps(record, inventory, self._partitions) if self._partitions else []
         if groups and self._sharing is None:
             raise ClaimError(
@@ -112,8 +114,6 @@ class Planner:
         steps += self._sharing.steps(groups) if self._sharing else []
         if steps:  # all else that can be wrong is found before the hardware is changed
             self._edits.now()
-            for recorded in record.devices:
-                _gpu(recorded, published, inventory)
         return steps
 
     def spec(self, record: Record, steps: StepResult = NOTHING) -> Spec:

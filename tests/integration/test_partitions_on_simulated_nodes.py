@@ -24,7 +24,7 @@ from dra_driver.errors import ConflictError, DriverError, HardwareError, Unavail
 from dra_driver.files import AnyPath, Files
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.faults import faults_file
-from dra_driver.inventory.model import Gpu
+from dra_driver.inventory.model import Gpu, Inventory
 from dra_driver.inventory.profile import load_profile
 from dra_driver.inventory.simulated import SimulatedBackend
 from dra_driver.inventory.simulated_mig import SimulatedMig
@@ -160,6 +160,25 @@ def test_the_container_gets_the_nodes_of_its_mig_device(node: Node) -> None:
     instance = node.backend.mig.instances(node.gpus[0].uuid)[0].id
     minor = 3 + instance * 9
     assert paths == ["/dev/nvidia0", *(f"/dev/nvidia-caps/nvidia-cap{minor + i}" for i in (0, 1))]
+
+
+@pytest.mark.parametrize("away", ["the GPU", "the driver"])
+def test_a_gpu_that_is_away_for_a_moment_is_not_given_whole_in_place_of_its_part(
+    node: Node, monkeypatch: pytest.MonkeyPatch, away: str
+) -> None:
+    ref, scan = node.claim("a", node.name("1g.10gb", 3)), node.backend.scan
+    others = replace(scan(), gpus=node.gpus[1:])
+    looks = iter([others if away == "the GPU" else Inventory(available=False)])  # and then all is there again
+    monkeypatch.setattr(node.engine._planner, "_inventory", lambda: next(looks, None) or scan())
+
+    with pytest.raises(
+        DriverError, match=r"is gone from the node|has to wait until the NVIDIA driver answers"
+    ):
+        node.engine.prepare(ref)
+    assert (node.instances(), node.files()) == ([], [])
+
+    node.engine.prepare(ref)
+    assert node.instances() == [(19, 3, 1)]
 
 
 def test_the_record_and_the_metadata_carry_the_uuid_that_was_made(node: Node) -> None:
