@@ -61,6 +61,14 @@ def test_these_mean_the_same(left: dict[str, Any], right: dict[str, Any]) -> Non
             gpu(taints=[{"key": "k", "effect": "NoSchedule"}]),
             gpu(taints=[{"key": "k", "effect": "NoExecute"}]),
         ),
+        (
+            gpu(taints=[{"key": "k", "value": "lost", "effect": "NoSchedule"}]),
+            gpu(taints=[{"key": "k", "value": "sick", "effect": "NoSchedule"}]),
+        ),
+        (
+            {"sharedCounters": [{"name": "s", "counters": {"m": {"value": "1"}}}]},
+            {"sharedCounters": [{"name": "s", "counters": {"m": {"value": "2"}}}]},
+        ),
         (gpu(capacity={"memory": {"value": "1"}}), gpu(capacity={"memory": {"value": "nonsense"}})),
     ],
 )
