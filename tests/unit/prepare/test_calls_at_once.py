@@ -1,11 +1,15 @@
 """Calls for one claim that overlap come one after the other, and so does what a repair does for it."""
 
 import threading
+import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
+
+from dra_driver.prepare.record import State, decode, encode
 
 GPU0, GPU1 = "gpu-0000-65-00-0", "gpu-0000-ca-00-0"
 
@@ -49,8 +53,8 @@ def gate() -> Gate:
 
 
 def overlapping(
-    gate: Gate, first: Callable[[], object], second: Callable[[], object]
-) -> tuple[Future[object], Future[object]]:
+    gate: Gate, first: Callable[[], Any], second: Callable[[], Any]
+) -> tuple[Future[Any], Future[Any]]:
     """Have `second` called while `first` waits at the gate; both are over, in this order."""
     gate.close()
     with ThreadPoolExecutor(2) as threads:
@@ -64,6 +68,19 @@ def overlapping(
         finally:
             gate.open()
     return one, other
+
+
+def repaired_while(gate: Gate, engine: Any, call: Callable[[], object]) -> Any:
+    """What a repair reports that waits at the gate, at its first claim, while `call` is made for another."""
+    gate.close()
+    with ThreadPoolExecutor(1) as threads:
+        repair = threads.submit(engine.repair)
+        try:
+            assert gate.reached.wait(60)
+            call()
+        finally:
+            gate.open()
+    return repair.result()
 
 
 def assert_nothing_is_left(node: Any, engine: Any) -> None:
@@ -134,3 +151,53 @@ def test_a_repair_writes_no_old_spec_of_a_claim_that_is_prepared_anew_meanwhile(
     assert [GPU1] == devices_of(again)
     spec = node.spec_file(ref).read_bytes()
     assert (False, True) == (b'"/dev/nvidia0"' in spec, b'"/dev/nvidia1"' in spec)
+
+
+def test_a_repair_sees_what_the_hardware_is_after_a_prepare_that_looked_before(node: Any, gate: Gate) -> None:
+    node.edits = SlowEdits(node.edits, gate)
+    engine, ref = node.engine(), node.allocate("a", {"device": GPU0})
+    engine.prepare(ref)
+
+    def follow() -> Any:
+        node.change_gpu(0, minor=1)
+        return engine.repair()
+
+    again, repaired = overlapping(gate, lambda: engine.prepare(ref), follow)
+
+    assert [GPU0] == devices_of(again)
+    assert () == repaired.result().unresolved
+    assert b'"/dev/nvidia1"' in node.spec_file(ref).read_bytes()
+
+
+def test_a_repair_passes_over_a_claim_that_has_ended_since_it_began(node: Any, gate: Gate) -> None:
+    node.edits = SlowEdits(node.edits, gate)
+    engine, first = node.engine(), node.allocate("a", {"device": GPU0})
+    second = node.allocate("b", {"device": GPU1})
+    for ref in (first, second):
+        engine.prepare(ref)
+
+    report = repaired_while(gate, engine, lambda: engine.unprepare(second))
+
+    assert ((), 1) == (report.unresolved, report.held)
+    assert [f"{first.uid}.json"] == node.record_files()
+    assert [node.spec_file(first).name] == node.spec_files()
+
+
+def test_a_repair_leaves_a_claim_alone_that_was_half_done_and_is_prepared_since_it_began(
+    node: Any, gate: Gate
+) -> None:
+    first = node.allocate("a", {"device": GPU0}, uid=str(uuid.UUID(int=1)))  # a start goes by UIDs
+    second = node.allocate("b", {"device": GPU1}, uid=str(uuid.UUID(int=2)))
+    for ref in (first, second):
+        node.engine().prepare(ref)
+    record = node.record_file(second)
+    record.write_bytes(encode(replace(decode(record.read_bytes()), state=State.STARTED)))
+    node.edits = SlowEdits(node.edits, gate)
+    engine = node.engine(restored=False)
+    engine.load()
+
+    report = repaired_while(gate, engine, lambda: engine.prepare(second))
+
+    assert ((), (), 2) == (report.undone, report.unresolved, report.held)
+    assert State.COMPLETED == decode(record.read_bytes()).state
+    assert node.spec_file(second).exists()

@@ -91,6 +91,10 @@ def test_two_shares_of_one_device_are_two_cdi_devices(node: Any) -> None:
     answer = node.engine().prepare(ref)
 
     assert [device.share_id for device in answer] == [SHARE_A, SHARE_B]
+    assert [device.cdi_ids for device in answer] == [
+        (f"k8s.gpu.nvidia.com/claim={ref.uid}-{GPU0}-{SHARE_A}",),
+        (f"k8s.gpu.nvidia.com/claim={ref.uid}-{GPU0}-{SHARE_B}",),
+    ]
     assert [device["name"] for device in spec(node, ref)["devices"]] == [
         f"{ref.uid}-{GPU0}-{SHARE_A}",
         f"{ref.uid}-{GPU0}-{SHARE_B}",

@@ -1,14 +1,33 @@
 """Unprepare needs nothing but the record, and not even that."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dra_driver.errors import UnavailableError
+import dra_driver.files
+from dra_driver.errors import ConflictError, UnavailableError
+from dra_driver.files import AnyPath
 from dra_driver.prepare import ClaimRef
 
 GPU0 = "gpu-0000-65-00-0"
+
+
+class StuckRecords:
+    """A file system whose records can be written, and not removed while it is `stuck`."""
+
+    write_atomic = staticmethod(dra_driver.files.write_atomic)
+    write_new = staticmethod(dra_driver.files.write_new)
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.stuck = True
+
+    def remove(self, path: AnyPath, *, sync: bool = True) -> bool:
+        if self.stuck and Path(path).parent == self._directory:
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return dra_driver.files.remove(path, sync=sync)
 
 
 def test_spec_and_record_are_gone(node: Any) -> None:
@@ -93,6 +112,22 @@ def test_a_spec_that_cannot_be_removed_keeps_the_claim_held(node: Any) -> None:
         engine.unprepare(ref)
 
     assert [held.claim for held in engine.held()] == ["default/a"]
+
+
+def test_a_record_that_cannot_be_removed_keeps_others_from_the_device(node: Any) -> None:
+    files = StuckRecords(node.claims_dir)
+    engine = node.engine(files=files)
+    ref, other = node.allocate("a", {"device": GPU0}), node.allocate("b", {"device": GPU0})
+    engine.prepare(ref)
+
+    with pytest.raises(UnavailableError, match=f"the record of claim {ref.uid} cannot be removed"):
+        engine.unprepare(ref)
+    with pytest.raises(ConflictError, match="is held by claim default/a"):
+        engine.prepare(other)
+
+    files.stuck = False
+    engine.unprepare(ref)
+    assert engine.prepare(other)
 
 
 def test_configuration_is_not_looked_at(node: Any) -> None:
