@@ -134,6 +134,12 @@ def test_admin_access_is_not_blocked_and_blocks_nobody(node: Any) -> None:
     assert engine.prepare(node.allocate("admin-2", admin))
 
 
+def test_admin_access_blocks_nobody_after_a_restart_either(node: Any) -> None:
+    node.engine().prepare(node.allocate("admin", {"device": GPU0, "adminAccess": True}))
+
+    assert node.engine().prepare(node.allocate("user", {"device": GPU0}))
+
+
 def test_a_claim_with_and_without_admin_access_to_a_device_holds_it(node: Any) -> None:
     engine = node.engine()
     engine.prepare(
@@ -158,6 +164,8 @@ def test_two_claims_with_shares_of_one_device_are_independent(node: Any) -> None
 
     assert node.spec_file(second).read_bytes() == before
     assert [held.claim for held in engine.held()] == ["default/b"]
+    with pytest.raises(ConflictError, match="is held by claim default/b"):
+        engine.prepare(node.allocate("c", {"device": GPU0}))
 
 
 @pytest.mark.parametrize(
@@ -216,6 +224,18 @@ def test_a_refused_reservation_takes_nothing() -> None:
         conflicts.reserve(B, [free, recorded("gpu-1")])
 
     conflicts.reserve(ClaimRef("ns", "c", "uid-c"), [free])
+
+
+def test_a_claim_is_given_again_what_it_has_and_goes_on_with_just_that() -> None:
+    conflicts = Conflicts()
+    other = RecordedDevice(Device("gpu-2", Target("gpu", "GPU-2", "GPU-2", "0000:02:00.0")), "p", ("r",))
+    conflicts.reserve(A, [recorded("gpu-1"), other])
+
+    conflicts.reserve(A, [recorded("gpu-1")])
+
+    conflicts.reserve(B, [other])
+    with pytest.raises(ConflictError):
+        conflicts.reserve(B, [recorded("gpu-1")])
 
 
 def test_of_many_prepares_of_one_device_at_the_same_time_one_wins(node: Any) -> None:
