@@ -45,6 +45,7 @@ def test_devices_keep_their_order(device: Make) -> None:
         (70, {69}, [69, 1]),
         (64, {63}, [64]),
         (200, {150}, [128, 64, 8]),
+        (164, {0}, [64, 100]),
     ],
 )
 def test_a_slice_holds_128_devices_or_64_where_one_is_tainted(
@@ -97,6 +98,13 @@ def test_the_second_device_of_a_name_is_withheld(device: Make) -> None:
     packed = pack(DeviceSet((device(0), device(0, attributes={}))))
     assert packed.contents[0].devices[0]["attributes"] == {"uuid": {"string": "GPU-0"}}
     assert packed.withheld == (Withheld("gpu-0", "", "a device before it has the same name"),)
+
+
+def test_the_second_counter_set_of_a_name_is_withheld(device: Make) -> None:
+    sets = (counter_set("set"), counter_set("set", "slices"))
+    packed = pack(DeviceSet((device(0, counters="set"),), sets))
+    assert [list(entry["counters"]) for entry in packed.contents[0].counter_sets] == [["memory"]]
+    assert packed.withheld == (Withheld("set", "", "a counter set before it has the same name"),)
 
 
 def test_a_device_whose_counters_are_not_published_is_withheld(device: Make) -> None:
