@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from dra_driver.errors import HardwareError, UnavailableError, UsageError
 from dra_driver.sharing import kernel
 from dra_driver.sharing import supervisor as supervisor_module
 from dra_driver.sharing.daemon import DaemonSpec
-from dra_driver.sharing.keeper import Keeper
+from dra_driver.sharing.keeper import Keeper, Surroundings, make_directory
 from dra_driver.sharing.supervision import DaemonDirectory, Supervisor
 from dra_driver.sharing.supervisor import SupervisorProcess
 
@@ -228,6 +230,45 @@ def test_a_daemon_may_be_stopped_while_the_supervisor_stops(
     process.stop()
 
     assert not (mps_directory / SPEC.name).exists()
+
+
+@pytest.mark.parametrize(("what", "left"), [("start", {SPEC.name}), ("stop", set[str]())])
+def test_what_is_asked_of_a_daemon_that_is_being_started_is_done_afterwards(
+    supervise: Any,
+    mps_directory: Path,
+    root: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
+    left: set[str],
+) -> None:
+    supervise()
+    supervisor = Supervisor(mps_directory)
+    making, go_on, over = threading.Event(), threading.Event(), threading.Event()
+
+    def slowly(directory: DaemonDirectory, around: Surroundings) -> None:
+        monkeypatch.setattr(supervisor_module, "make_directory", make_directory)
+        making.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        make_directory(directory, around)
+
+    monkeypatch.setattr(supervisor_module, "make_directory", slowly)
+
+    def start() -> None:
+        supervisor.start(SPEC, {}, root.path, simulated=True)
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(start)
+        try:
+            assert making.wait(PATIENCE_SECONDS)
+            second = threads.submit(start if what == "start" else lambda: supervisor.stop(SPEC.name))
+            second.add_done_callback(lambda _: over.set())
+            assert not over.wait(0.2)
+        finally:
+            go_on.set()
+    assert (None, None) == (first.result(), second.result())
+
+    assert left == supervisor.names()
+    assert bool(left) == (mps_directory / SPEC.name).exists()
 
 
 def test_a_directory_that_cannot_be_made_is_told(supervise: Any, mps_directory: Path, root: Any) -> None:
