@@ -2,10 +2,12 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dra_driver.config.settings import Setting
 from dra_driver.devices.model import CounterConsumption, Device, Target
 from dra_driver.errors import ConflictError
 from dra_driver.prepare import ClaimRef
@@ -178,8 +180,18 @@ def test_two_claims_with_shares_of_one_device_are_independent(node: Any) -> None
         (recorded("mig", "mig", "MIG-1"), recorded("gpu")),
         (recorded("mig", "mig", "MIG-1"), recorded("mig", "mig", "MIG-2")),
         (recorded("gpu"), recorded("gpu-renamed")),
+        (recorded("mig", "mig", "MIG-1"), recorded("mig-renamed", "mig", "MIG-1")),
     ],
-    ids=["same share", "after share", "share after", "part of", "whole of part", "same place", "other name"],
+    ids=[
+        "same share",
+        "after share",
+        "share after",
+        "part of",
+        "whole of part",
+        "same place",
+        "other name",
+        "other name of a part",
+    ],
 )
 def test_what_clashes(held: RecordedDevice, wanted: RecordedDevice) -> None:
     conflicts = Conflicts()
@@ -204,6 +216,44 @@ def test_what_does_not_clash(held: RecordedDevice, wanted: RecordedDevice) -> No
 
     conflicts.reserve(A, [held])
     conflicts.reserve(B, [wanted])
+
+
+MPS, SLICES = Setting("MPS", exclusive=True), Setting("time-slicing", exclusive=False)
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted"),
+    [(MPS, None), (None, MPS), (MPS, SLICES), (SLICES, MPS), (SLICES, replace(SLICES, text="short"))],
+)
+def test_shares_of_a_device_have_to_agree_on_its_setting(
+    held: Setting | None, wanted: Setting | None
+) -> None:
+    conflicts = Conflicts()
+    conflicts.reserve(A, [recorded("gpu", share_id="s", setting=held)])
+    theirs, ours = (setting.text if setting else "no sharing settings" for setting in (held, wanted))
+    with pytest.raises(
+        ConflictError,
+        match=f"^device gpu is shared with claim ns/a, which has it with {theirs}, and claim ns/b asks for {ours};",
+    ):
+        conflicts.reserve(B, [recorded("gpu", share_id="t", setting=wanted)])
+
+    conflicts.release(A.uid)
+    conflicts.reserve(B, [recorded("gpu", share_id="t", setting=wanted)])
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted"), [(MPS, MPS), (SLICES, SLICES), (SLICES, None), (None, SLICES), (None, None)]
+)
+def test_shares_that_agree_are_given_out(held: Setting | None, wanted: Setting | None) -> None:
+    conflicts = Conflicts()
+    conflicts.reserve(A, [recorded("gpu", share_id="s", setting=held)])
+    conflicts.reserve(B, [recorded("gpu", share_id="t", setting=wanted)])
+
+
+def test_parts_of_a_gpu_have_settings_of_their_own() -> None:
+    conflicts = Conflicts()
+    conflicts.reserve(A, [partition("a", 0, 4, setting=MPS)])
+    conflicts.reserve(B, [partition("b", 4, 2)])
 
 
 def test_a_part_of_a_held_gpu_is_told_as_such() -> None:
