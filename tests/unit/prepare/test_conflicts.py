@@ -1,6 +1,8 @@
 """No hardware is given to two claims, and what is exempt from that."""
 
+import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -305,3 +307,51 @@ def test_of_many_prepares_of_one_device_at_the_same_time_one_wins(node: Any) -> 
 
     assert won.count(True) == 1
     assert node.spec_files() == [node.spec_file(refs[won.index(True)]).name]
+
+
+@pytest.fixture
+def hurried() -> Iterator[None]:
+    """Threads take turns all the time."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_of_reservations_at_the_same_time_just_one_is_made_and_none_is_lost() -> None:
+    refs = [ClaimRef("ns", name, f"uid-{name}") for name in "abcd"]
+    together = threading.Barrier(len(refs), timeout=60)
+
+    def reserve(conflicts: Conflicts, ref: ClaimRef, **fields: Any) -> bool:
+        try:
+            conflicts.reserve(ref, [recorded("gpu", **fields)])
+        except ConflictError:
+            return False
+        return True
+
+    def reserve_at_once(conflicts: Conflicts, ref: ClaimRef) -> bool:
+        together.wait()
+        return reserve(conflicts, ref)
+
+    def share_at_once(conflicts: Conflicts, ref: ClaimRef) -> None:
+        """Of four claims with shares two end, while the other two begin."""
+        together.wait()
+        if ref in refs[:2]:
+            conflicts.release(ref.uid)
+        else:
+            assert reserve(conflicts, ref, share_id=ref.uid)
+
+    with ThreadPoolExecutor(len(refs)) as pool:
+        for _ in range(200):
+            conflicts = Conflicts()
+            assert [False] * 3 + [True] == sorted(pool.map(reserve_at_once, [conflicts] * 4, refs))
+
+            conflicts = Conflicts()
+            for ref in refs[:2]:
+                assert reserve(conflicts, ref, share_id=ref.uid)
+            list(pool.map(share_at_once, [conflicts] * 4, refs))
+            for ref in refs[2:]:
+                assert not reserve(conflicts, ClaimRef("ns", "e", "uid-e"))
+                conflicts.release(ref.uid)
+            assert reserve(conflicts, ClaimRef("ns", "e", "uid-e"))

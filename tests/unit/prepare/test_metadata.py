@@ -1,6 +1,7 @@
 """What containers can read of their devices, in the format of KEP-5304."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,17 @@ def test_everybody_in_a_container_can_read_it(node: Any) -> None:
 
     (path,) = node.metadata_dir.iterdir()
     assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_the_files_are_there_before_a_spec_mounts_them(
+    node: Any, killing: Callable[[int, str], Any], killed: type[BaseException]
+) -> None:
+    ref = node.allocate("a", {"device": GPU0})
+
+    with pytest.raises(killed):
+        node.engine(files=killing(1, "before")).prepare(ref)
+
+    assert ([f"{ref.uid}_gpu.json"], []) == (node.metadata_files(), node.spec_files())
 
 
 def test_unprepare_takes_the_files_away(node: Any) -> None:

@@ -1,13 +1,17 @@
 """What a start makes of the files that the last process left."""
 
+import errno
 import json
 import uuid
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import dra_driver.files
 from dra_driver.errors import UnavailableError
+from dra_driver.files import AnyPath
 from dra_driver.inventory.model import Inventory
 from dra_driver.prepare import ClaimRef, RecordStore
 from dra_driver.prepare.record import State
@@ -164,15 +168,34 @@ def test_a_claim_with_a_damaged_record_is_prepared_again_with_the_same_answer(no
     assert json.loads(node.record_file(ref).read_text())["record"]["state"] == "completed"
 
 
-def test_a_failed_retry_of_a_damaged_claim_leaves_its_spec(node: Any, full_disk: Any) -> None:
-    first, _ = two_claims(node)
+class NoMoreRecords:
+    """A file system that is full where the records are."""
+
+    remove = staticmethod(dra_driver.files.remove)
+    write_new = staticmethod(dra_driver.files.write_new)
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def write_atomic(self, path: AnyPath, data: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+        if Path(path).parent == self._directory:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        dra_driver.files.write_atomic(path, data, mode=mode, sync=sync)
+
+
+@pytest.mark.parametrize("full", ["everywhere", "records"])
+def test_a_failed_retry_of_a_damaged_claim_leaves_its_files(node: Any, full_disk: Any, full: str) -> None:
+    first, second = two_claims(node)
     node.record_file(first).write_bytes(b"{")
     node.engine()
 
     with pytest.raises(UnavailableError):
-        node.engine(files=full_disk).prepare(first)
+        node.engine(files=full_disk if full == "everywhere" else NoMoreRecords(node.claims_dir)).prepare(
+            first
+        )
 
     assert node.spec_file(first).exists()
+    assert sorted(f"{ref.uid}_gpu.json" for ref in (first, second)) == node.metadata_files()
 
 
 def test_a_claim_with_a_damaged_record_is_unprepared_whole(node: Any) -> None:
