@@ -29,6 +29,37 @@ def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing(tmp_path: Path
     assert ["a directory"] == os.listdir(tmp_path)
 
 
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_write_is_on_the_disk_before_the_file_has_its_name_and_the_name_before_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool
+) -> None:
+    done = []
+    fsync, rename, unlink = os.fsync, os.rename, os.unlink
+
+    def note_fsync(fd: int) -> None:
+        path = Path(f"/proc/self/fd/{fd}").readlink()
+        done.append("directory" if path == tmp_path else f"data {path.read_bytes()!r}")
+        fsync(fd)
+
+    def note_rename(source: str, target: Path) -> None:
+        done.append("rename")
+        rename(source, target)
+
+    def note_unlink(path: Path) -> None:
+        done.append("unlink")
+        unlink(path)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(os, "rename", note_rename)
+    monkeypatch.setattr(os, "unlink", note_unlink)
+
+    files.write_atomic(tmp_path / "record.json", b"new", sync=sync)
+    files.remove(tmp_path / "record.json", sync=sync)
+
+    synced = ["data b'new'", "rename", "directory", "unlink", "directory"]
+    assert (synced if sync else ["rename", "unlink"]) == done
+
+
 def test_a_new_file_has_the_mode_asked_for_and_is_made_once(tmp_path: Path) -> None:
     path = tmp_path / "metadata.json"
 
