@@ -1,6 +1,8 @@
+import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,32 @@ def test_left_overs_of_a_killed_writer_are_recognised_and_no_cdi_spec(tmp_path: 
     assert files.is_temporary(left)
     assert not left.endswith((".json", ".yaml"))
     assert not files.is_temporary("spec.json")
+    assert not files.is_temporary(".dra-of-somebody-else.json")
+
+
+def test_a_left_over_of_a_killed_process_with_the_same_numbers_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container all processes have one number."""
+    monkeypatch.setattr(files, "_numbers", itertools.count())
+    left_over = tmp_path / f".dra-record.json-{os.getpid():x}-0.tmp"
+    left_over.write_bytes(b"half")
+
+    files.write_atomic(tmp_path / "record.json", b"whole")
+
+    assert (b"whole", b"half") == ((tmp_path / "record.json").read_bytes(), left_over.read_bytes())
+
+
+@pytest.mark.parametrize("write", [files.write_atomic, files.write_new])
+def test_a_disk_that_takes_a_few_bytes_at_a_time_gets_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, bytes], object]
+) -> None:
+    whole = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: whole(fd, bytes(data)[:3]))
+
+    write(tmp_path / "record.json", b"a whole record")
+
+    assert b"a whole record" == (tmp_path / "record.json").read_bytes()
 
 
 def test_removing_says_whether_there_was_something(tmp_path: Path) -> None:
