@@ -134,6 +134,21 @@ def test_specs_without_a_record_are_removed_and_those_of_others_stay(node: Any) 
     assert other.exists()
 
 
+def test_an_orphan_that_cannot_be_removed_stops_neither_the_start_nor_the_removal_of_others(
+    node: Any,
+) -> None:
+    stuck, second = two_claims(node)
+    for ref in (stuck, second):
+        node.record_file(ref).unlink()
+    node.spec_file(stuck).unlink()
+    node.spec_file(stuck).mkdir()
+
+    report = node.engine(restored=False).restore()
+
+    assert (0, sorted((stuck.uid, second.uid))) == (report.held, sorted(report.orphans))
+    assert [node.spec_file(stuck).name] == node.spec_files()
+
+
 def test_after_a_reboot_nothing_recorded_is_trusted(node: Any) -> None:
     refs = two_claims(node)
     node.boot_id = str(uuid.uuid4())

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ from dra_driver.sharing import kernel
 from dra_driver.sharing import supervisor as supervisor_module
 from dra_driver.sharing.daemon import DaemonSpec
 from dra_driver.sharing.keeper import Keeper, Surroundings, make_directory
-from dra_driver.sharing.supervision import DaemonDirectory, Supervisor
+from dra_driver.sharing.supervision import SOCKET, DaemonDirectory, Supervisor
 from dra_driver.sharing.supervisor import SupervisorProcess
 
 PATIENCE_SECONDS = 60.0
@@ -367,6 +368,28 @@ def test_two_limits_for_the_same_devices_are_refused(supervise: Any, mps_directo
 
     with pytest.raises(HardwareError, match="an MPS daemon with other limits serves GPU-1 already"):
         supervisor.start(DaemonSpec(SPEC.devices), {}, root.path, simulated=True)
+
+
+def test_a_supervisor_that_is_there_and_does_not_answer_has_not_ended_a_daemon(mps_directory: Path) -> None:
+    mps_directory.mkdir(exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listening, ThreadPoolExecutor(1) as threads:
+        listening.bind(str(mps_directory / SOCKET))
+        listening.listen()
+        listening.settimeout(PATIENCE_SECONDS)
+
+        def hang_up() -> None:
+            connection, _ = listening.accept()
+            connection.close()
+
+        threads.submit(hang_up)
+        with pytest.raises(UnavailableError, match="the supervisor of MPS daemons does not answer"):
+            Supervisor(mps_directory).stop(SPEC.name)
+
+
+def test_only_the_plugin_speaks_to_the_supervisor(supervise: Any, mps_directory: Path) -> None:
+    supervise()
+
+    assert 0o600 == (mps_directory / SOCKET).stat().st_mode & 0o777
 
 
 def test_there_is_one_supervisor(supervise: Any, mps_directory: Path) -> None:
