@@ -157,6 +157,14 @@ def test_a_second_process_is_told_who_holds_the_lock(tmp_path: Path) -> None:
         files.Lock(path).acquire("the plugin").release()
 
 
+def test_a_lock_that_was_given_back_can_be_taken_by_another(tmp_path: Path) -> None:
+    first = files.Lock(tmp_path / "lock").acquire("the plugin")
+    first.release()
+
+    with files.Lock(tmp_path / "lock").acquire("the plugin"), pytest.raises(UsageError):
+        first.acquire("the plugin")
+
+
 def test_a_full_disk_does_not_stop_a_start() -> None:
     lock = files.Lock(Path("/dev/full"))  # takes no byte
 

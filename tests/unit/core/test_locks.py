@@ -25,6 +25,36 @@ def test_who_holds_a_name_is_alone_and_other_names_are_free() -> None:
     assert (1, 0) == (most[0], len(locks))
 
 
+def test_a_name_is_handed_on_to_one_after_the_other() -> None:
+    locks = Locks()
+    inside = {who: threading.Event() for who in "abc"}
+    leave = {who: threading.Event() for who in "abc"}
+
+    def use(who: str) -> None:
+        with locks.hold("name"):
+            inside[who].set()
+            assert leave[who].wait(60)
+
+    with ThreadPoolExecutor(3) as threads:
+        try:
+            uses = [threads.submit(use, "a")]
+            assert inside["a"].wait(60)
+            uses.append(threads.submit(use, "b"))
+            assert not inside["b"].wait(0.1)
+            leave["a"].set()
+            assert inside["b"].wait(60)
+            uses.append(threads.submit(use, "c"))
+            assert not inside["c"].wait(0.1)
+            leave["b"].set()
+            assert inside["c"].wait(60)
+        finally:
+            for event in leave.values():
+                event.set()
+
+    assert [None] * 3 == [each.result() for each in uses]
+    assert not locks.is_held("name")
+
+
 def test_an_error_gives_the_name_back() -> None:
     locks = Locks()
 
