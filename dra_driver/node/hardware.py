@@ -7,7 +7,6 @@ late, GPUs appear one by one after boot, fall off the bus, or get a new minor nu
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import structlog
 
@@ -15,20 +14,13 @@ from dra_driver.config.node import MigMode, NodeConfig
 from dra_driver.devices.build import build_devices
 from dra_driver.devices.model import DeviceSet, HeldDevice
 from dra_driver.devices.notes import NoteLog
+from dra_driver.devices.snapshot import Snapshot
 from dra_driver.inventory.backend import Backend
 from dra_driver.inventory.model import Inventory
 
 log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What the last look found, and the devices made of it."""
-
-    inventory: Inventory
-    devices: DeviceSet
 
 
 class Hardware:

@@ -35,9 +35,9 @@ from dra_driver.cdi.edits import EditSource
 from dra_driver.cdi.names import is_claim_uid
 from dra_driver.cdi.spec import Spec
 from dra_driver.cdi.store import SpecStore
-from dra_driver.devices.model import DeviceSet, HeldDevice
+from dra_driver.devices.model import HeldDevice
+from dra_driver.devices.snapshot import Snapshot
 from dra_driver.errors import ClaimError, DriverError, UnavailableError
-from dra_driver.inventory.model import Inventory
 from dra_driver.kube.errors import NotFoundError
 from dra_driver.locks import Locks, Turn
 from dra_driver.partitions import mig_device
@@ -70,8 +70,7 @@ class Engine:
         driver_name: str,
         pool_name: str,
         claims: ClaimSource,
-        devices: Callable[[], DeviceSet],
-        inventory: Callable[[], Inventory],
+        hardware: Callable[[], Snapshot],
         edits: EditSource,
         records: RecordStore,
         specs: SpecStore,
@@ -86,8 +85,7 @@ class Engine:
         self._files = ClaimFiles(specs, metadata)
         self._planner = Planner(
             pool_name=pool_name,
-            devices=devices,
-            inventory=inventory,
+            hardware=hardware,
             edits=edits,
             specs=specs,
             metadata=metadata,

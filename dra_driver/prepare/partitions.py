@@ -35,9 +35,14 @@ def resolved(recorded: RecordedDevice, gpu: Gpu) -> tuple[Target, Gpu]:
     target = recorded.device.target
     if target.kind != "partition":
         return target, gpu
+    if recorded.admin_access:
+        return Target("gpu", gpu.uuid, gpu.uuid, gpu.pci_address), gpu
     made = recorded.partition
     if made is None or target.start is None or gpu.mig is None:
-        return Target("gpu", gpu.uuid, gpu.uuid, gpu.pci_address), gpu
+        raise HardwareError(
+            f"device {recorded.name} cannot be given to a container: the driver says nothing of MIG on its GPU {gpu.uuid} "
+            "now; look at nvidia-smi -q on the node, or delete the Pod so that its claim is allocated anew"
+        )
     device = MigDevice(
         made.uuid, made.gpu_instance, made.compute_instance, _profile(recorded, gpu), target.start
     )

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from dra_driver.cdi.edits import EditSource
 from dra_driver.cdi.spec import CdiDevice, ContainerEdits, Spec
 from dra_driver.cdi.store import SpecStore
-from dra_driver.devices.model import Device, DeviceSet
+from dra_driver.devices.model import Device
+from dra_driver.devices.snapshot import Snapshot
 from dra_driver.errors import ClaimError, HardwareError, UnavailableError
 from dra_driver.inventory.model import Gpu, Inventory
 from dra_driver.partitions.mig_device import MigDevices
@@ -41,8 +42,7 @@ class Planner:
         self,
         *,
         pool_name: str,
-        devices: Callable[[], DeviceSet],
-        inventory: Callable[[], Inventory],
+        hardware: Callable[[], Snapshot],
         edits: EditSource,
         specs: SpecStore,
         metadata: MetadataStore,
@@ -50,8 +50,7 @@ class Planner:
         sharing: NodeSharing | None = None,
     ) -> None:
         self._pool_name = pool_name
-        self._devices = devices
-        self._inventory = inventory
+        self._hardware = hardware
         self._edits = edits
         self._specs = specs
         self._metadata = metadata
@@ -61,8 +60,8 @@ class Planner:
     def plan(self, allocation: Allocation, boot_id: str) -> Plan:
         """What is to be done for the claim; ClaimError, HardwareError or UnavailableError where it cannot be."""
         check_names(allocation)
-        published = self._devices()
-        found = [(result, self._find(result, published)) for result in allocation.results]
+        look = self._hardware()
+        found = [(result, self._find(result, look)) for result in allocation.results]
         groups = sharing_groups(allocation.ref, found, choose_config(allocation, found))
         setting = settings(groups)
         merged: dict[tuple[str, str | None], RecordedDevice] = {}
@@ -100,13 +99,12 @@ class Planner:
             tuple(merged.values()),
             pod_claim_name=name if is_pod_claim_name(name) else None,
         )
-        return Plan(record, tuple(self._steps(record, groups, published)))
+        return Plan(record, tuple(self._steps(record, groups, look)))
 
-    def _steps(self, record: Record, groups: tuple[Group, ...], published: DeviceSet) -> list[Step]:
-        inventory = self._inventory()
-        for recorded in record.devices:  # of a GPU that is away at this look, no step would be known
-            _gpu(recorded, published, inventory)
-        steps = partition_steps(record, inventory, self._partitions) if self._partitions else []
+    def _steps(self, record: Record, groups: tuple[Group, ...], look: Snapshot) -> list[Step]:
+        for recorded in record.devices:  # of a GPU that is away, no step would be known
+            _gpu(recorded, look)
+        steps = partition_steps(record, look.inventory, self._partitions) if self._partitions else []
         if groups and self._sharing is None:
             raise ClaimError(
                 f"{groups[0].path}.sharing: this node has nothing that could do it; leave it out"
@@ -122,12 +120,11 @@ class Planner:
         HardwareError where a device is gone, sick, not what it was, or lacks what a container needs;
         UnavailableError where the hardware cannot be asked.
         """
-        published, inventory = self._devices(), self._inventory()
-        now = self._edits.now()
+        look, now = self._hardware(), self._edits.now()
         devices = []
         described: set[str] = set()  # requests whose metadata comes with an earlier device
         for recorded in record.devices:
-            target, gpu = resolved(recorded, _gpu(recorded, published, inventory))
+            target, gpu = resolved(recorded, _gpu(recorded, look))
             edits = now.device(target, gpu, admin_access=recorded.admin_access)
             if not edits:
                 raise HardwareError(
@@ -143,37 +140,36 @@ class Planner:
             devices.append(CdiDevice(name, edits, own=own))
         return Spec(self._specs.kind, tuple(devices), now.common)
 
-    def _find(self, result: Result, published: DeviceSet) -> Device:
+    def _find(self, result: Result, look: Snapshot) -> Device:
         if result.pool != self._pool_name:
             raise ClaimError(
                 f"device {result.device} was allocated from pool {result.pool}, but the pool of this node is "
                 f"{self._pool_name}; delete the Pod so that its claim is allocated anew"
             )
-        device = published.get(result.device)
+        device = look.devices.get(result.device)
         if device is not None:
             return device
-        inventory = self._inventory()
-        if not inventory.available:
-            raise _unavailable(result.device, inventory)
+        if not look.inventory.available:
+            raise _unavailable(result.device, look.inventory)
         raise ClaimError(
             f"device {result.device} of pool {result.pool} does not exist on the node (any more); "
             "delete the Pod so that its claim is allocated anew"
         )
 
 
-def _gpu(recorded: RecordedDevice, published: DeviceSet, inventory: Inventory) -> Gpu:
+def _gpu(recorded: RecordedDevice, look: Snapshot) -> Gpu:
     """The physical GPU of a recorded device, if it can be used."""
     target = recorded.device.target
-    now = published.get(recorded.name)
+    now = look.devices.get(recorded.name)
     if now is not None and now.target.uuid != target.uuid:
         raise HardwareError(
             f"device {recorded.name} was {target.uuid} when it was prepared, and is {now.target.uuid} now; "
             "delete the Pod so that its claim is allocated anew"
         )
     # While NVML hangs, the GPUs known from before are all listed with a fault, which says nothing about them.
-    if not inventory.available:
-        raise _unavailable(recorded.name, inventory)
-    gpu = inventory.gpu(target.gpu_uuid)
+    if not look.inventory.available:
+        raise _unavailable(recorded.name, look.inventory)
+    gpu = look.inventory.gpu(target.gpu_uuid)
     if gpu is None:
         raise HardwareError(
             f"device {recorded.name} ({target.gpu_uuid}) is gone from the node; look at the node, or delete "

@@ -21,6 +21,7 @@ from dra_driver.cdi.edits import DriverEdits
 from dra_driver.cdi.root import PLACEHOLDERS, Root
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.build import build_devices
+from dra_driver.devices.snapshot import Snapshot
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.profile import Profile, load_profile, profile_names
 from dra_driver.inventory.root_entries import DEFAULT_LAYOUT, Layout
@@ -184,8 +185,7 @@ class Prepared:
             driver_name=DRIVER,
             pool_name=POOL,
             claims=self,
-            devices=lambda: self.devices,
-            inventory=lambda: inventory,
+            hardware=lambda: Snapshot(inventory, self.devices),
             edits=DriverEdits(driver, host=host, proc=self.root / "proc", sysfs=self.root / "sys"),
             records=RecordStore(path / "claims", boot_id="boot"),
             specs=self.specs,

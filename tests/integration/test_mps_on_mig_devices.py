@@ -15,6 +15,7 @@ from dra_driver.cdi.root import PLACEHOLDERS, Root
 from dra_driver.cdi.store import SpecStore
 from dra_driver.config.node import MigMode, NodeConfig
 from dra_driver.devices.build import build_devices
+from dra_driver.devices.snapshot import Snapshot
 from dra_driver.files import Files
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.profile import load_profile
@@ -73,8 +74,7 @@ class Node:
             driver_name=DRIVER,
             pool_name=POOL,
             claims=self,
-            devices=lambda: self.devices,
-            inventory=self.backend.scan,
+            hardware=lambda: Snapshot(self.backend.scan(), self.devices),
             edits=DriverEdits(local, host=local, proc=self.root / "proc", sysfs=self.root / "sys"),
             records=RecordStore(path / "claims", boot_id="boot", files=files),
             specs=SpecStore(path / "cdi", DRIVER, files=files),

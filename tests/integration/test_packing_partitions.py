@@ -22,6 +22,7 @@ from dra_driver.cdi.edits import DriverEdits
 from dra_driver.cdi.root import PLACEHOLDERS, Root
 from dra_driver.cdi.store import SpecStore
 from dra_driver.config.node import GpuEntry, MigMode, NodeConfig
+from dra_driver.devices import snapshot
 from dra_driver.devices.build import build_devices
 from dra_driver.devices.model import DeviceSet
 from dra_driver.inventory.driver_root import make_driver_root
@@ -72,8 +73,7 @@ class Node:
             driver_name=DRIVER,
             pool_name=POOL,
             claims=self,
-            devices=self.published,
-            inventory=self.backend.scan,
+            hardware=lambda: snapshot.Snapshot(self.backend.scan(), self.published()),
             edits=DriverEdits(local, host=local, proc=root / "proc", sysfs=root / "sys"),
             records=RecordStore(path / "claims", boot_id="boot"),
             specs=SpecStore(path / "cdi", DRIVER),

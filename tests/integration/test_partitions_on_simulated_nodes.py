@@ -20,6 +20,7 @@ from dra_driver.cdi.store import SpecStore
 from dra_driver.cdi.validate import validate
 from dra_driver.devices.gpu import gpu_device
 from dra_driver.devices.model import CounterConsumption, Device, DeviceSet, Target
+from dra_driver.devices.snapshot import Snapshot
 from dra_driver.errors import ConflictError, DriverError, HardwareError, UnavailableError
 from dra_driver.files import AnyPath, Files
 from dra_driver.inventory.driver_root import make_driver_root
@@ -60,8 +61,7 @@ class Node:
             driver_name=DRIVER,
             pool_name=POOL,
             claims=self,
-            devices=lambda: self.devices,
-            inventory=self.backend.scan,
+            hardware=lambda: Snapshot(self.backend.scan(), self.devices),
             edits=DriverEdits(local, host=local, proc=self.root / "proc", sysfs=self.root / "sys"),
             records=self.records,
             specs=SpecStore(self.path / "cdi", DRIVER, files=files),
@@ -162,23 +162,36 @@ def test_the_container_gets_the_nodes_of_its_mig_device(node: Node) -> None:
     assert paths == ["/dev/nvidia0", *(f"/dev/nvidia-caps/nvidia-cap{minor + i}" for i in (0, 1))]
 
 
-@pytest.mark.parametrize("away", ["the GPU", "the driver"])
-def test_a_gpu_that_is_away_for_a_moment_is_not_given_whole_in_place_of_its_part(
-    node: Node, monkeypatch: pytest.MonkeyPatch, away: str
+@pytest.mark.parametrize("away", ["the GPU", "its MIG mode", "the driver"])
+@pytest.mark.parametrize("spec_is_lost", [False, True])
+def test_what_is_away_for_a_moment_makes_no_whole_gpu_of_a_part(
+    node: Node, monkeypatch: pytest.MonkeyPatch, away: str, spec_is_lost: bool
 ) -> None:
-    ref, scan = node.claim("a", node.name("1g.10gb", 3)), node.backend.scan
-    others = replace(scan(), gpus=node.gpus[1:])
-    looks = iter([others if away == "the GPU" else Inventory(available=False)])  # and then all is there again
-    monkeypatch.setattr(node.engine._planner, "_inventory", lambda: next(looks, None) or scan())
-
-    with pytest.raises(
-        DriverError, match=r"is gone from the node|has to wait until the NVIDIA driver answers"
-    ):
+    ref = node.claim("a", node.name("1g.10gb", 3))
+    if spec_is_lost:
         node.engine.prepare(ref)
-    assert (node.instances(), node.files()) == ([], [])
+        spec = node.spec(ref)
+        (node.path / f"cdi/k8s.{DRIVER}-claim_{ref.uid}.json").unlink()
+    before = node.instances(), node.files()
+    there = node.backend.scan()
+    gpus = {"the GPU": node.gpus[1:], "its MIG mode": (replace(there.gpus[0], mig=None), *there.gpus[1:])}
+    less = replace(there, gpus=gpus[away]) if away in gpus else Inventory(available=False)
+    text = {
+        "the GPU": "is gone from the node",
+        "its MIG mode": "the driver says nothing of MIG on its GPU",
+        "the driver": "has to wait until the NVIDIA driver answers",
+    }
+
+    with monkeypatch.context() as patch:
+        patch.setattr(node.backend, "scan", lambda: less)
+        with pytest.raises(DriverError, match=text[away]):
+            node.engine.prepare(ref)
+    assert (node.instances(), node.files()) == before
 
     node.engine.prepare(ref)
     assert node.instances() == [(19, 3, 1)]
+    if spec_is_lost:
+        assert node.spec(ref) == spec
 
 
 def test_the_record_and_the_metadata_carry_the_uuid_that_was_made(node: Node) -> None:

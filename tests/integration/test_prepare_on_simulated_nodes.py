@@ -12,6 +12,7 @@ from dra_driver.cdi.store import SpecStore
 from dra_driver.cdi.validate import validate
 from dra_driver.devices.build import build_devices
 from dra_driver.devices.model import DeviceSet
+from dra_driver.devices.snapshot import Snapshot
 from dra_driver.errors import HardwareError
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.profile import Profile, load_profile, profile_names
@@ -55,8 +56,7 @@ class Plugin:
             driver_name=DRIVER,
             pool_name=POOL,
             claims=self,
-            devices=lambda: self.devices,
-            inventory=lambda: self.inventory,
+            hardware=lambda: Snapshot(self.inventory, self.devices),
             edits=DriverEdits(local, host=local, proc=self.root / "proc", sysfs=self.root / "sys"),
             records=RecordStore(self.path / "claims", boot_id="boot"),
             specs=SpecStore(self.path / "cdi", DRIVER),

@@ -8,6 +8,7 @@ from typing import Any
 from dra_driver.cdi.edits import EditSource
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.build import build_devices
+from dra_driver.devices.snapshot import Snapshot
 from dra_driver.node import flags
 from dra_driver.node.machine import open_machine
 from dra_driver.prepare import ClaimRef, Engine, MetadataStore, RecordStore
@@ -44,8 +45,7 @@ class GpuNode:
             driver_name=_DRIVER,
             pool_name=settings.pool,
             claims=self,
-            devices=lambda: self.devices,
-            inventory=lambda: inventory,
+            hardware=lambda: Snapshot(inventory, self.devices),
             edits=edits() if edits else machine.edits,
             records=RecordStore(settings.plugin_dir / "claims", boot_id="boot"),
             specs=self._specs,

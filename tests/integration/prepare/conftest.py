@@ -15,6 +15,7 @@ from dra_driver.cdi.edits import DriverEdits
 from dra_driver.cdi.root import PLACEHOLDERS, Root
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.build import build_devices
+from dra_driver.devices.snapshot import Snapshot
 from dra_driver.inventory.driver_root import make_driver_root
 from dra_driver.inventory.profile import load_profile
 from dra_driver.inventory.simulated import SimulatedBackend
@@ -70,8 +71,7 @@ class Host:
             driver_name=DRIVER,
             pool_name=POOL,
             claims=self,
-            devices=lambda: self._devices,
-            inventory=lambda: self._inventory,
+            hardware=lambda: Snapshot(self._inventory, self._devices),
             edits=DriverEdits(driver, host=host, proc=self.path / "proc", sysfs=self.path / "sys"),
             records=RecordStore(self.ours / "claims", boot_id=boot_id),
             specs=self.specs,

@@ -13,6 +13,7 @@ from dra_driver.cdi.edits import DriverEdits
 from dra_driver.cdi.root import PLACEHOLDERS, Root
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import Device, DeviceSet, Target
+from dra_driver.devices.snapshot import Snapshot
 from dra_driver.files import AnyPath, Files
 from dra_driver.inventory.fake_elf import shared_library
 from dra_driver.inventory.model import Gpu, Inventory, Mig, MigDevice, MigProfile
@@ -175,8 +176,7 @@ class Node:
             driver_name=DRIVER,
             pool_name=POOL,
             claims=self.claims,
-            devices=lambda: self.devices,
-            inventory=self._scan,
+            hardware=lambda: Snapshot(self._scan(), self.devices),
             edits=self.edits,
             records=RecordStore(self.claims_dir, boot_id=self.boot_id, files=files),
             specs=SpecStore(self.cdi_dir, DRIVER, files=files),
