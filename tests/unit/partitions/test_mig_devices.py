@@ -9,7 +9,7 @@ from dra_driver.errors import HardwareError, UnavailableError
 from dra_driver.inventory.faults import Faults, FaultsOf, MigFault
 from dra_driver.inventory.mig_control import GpuGoneError
 from dra_driver.partitions.mig_device import LeaveMigMode
-from dra_driver.steps import Partition, StepResult
+from dra_driver.steps import OtherStep, Partition, StepResult
 
 STEPS = ["save", "mode True", "create gi", "save", "create ci", "save"]
 
@@ -140,8 +140,9 @@ def test_a_place_that_somebody_has_taken_is_refused_before_anything_is_saved(nod
     ):
         node.make("a", start=3)
     assert (node.saved, node.events.names) == ({}, [])
-    node.make("b", start=4)
-    assert node.instances() == [(9, 0, 1), (19, 4, 1)]
+    node.cut(19, 5)
+    node.make("b", start=4)  # between the two
+    assert node.instances() == [(9, 0, 1), (19, 4, 1), (19, 5, 1)]
 
 
 def test_the_mode_goes_with_the_last_device_that_needed_it(node: Any) -> None:
@@ -206,6 +207,24 @@ def test_a_share_waits_until_what_another_claim_left_is_gone(node: Any) -> None:
     assert node.instances() == [(19, 0, 1)]
 
 
+def test_a_share_waits_where_the_device_is_gone_that_another_claim_has_recorded(node: Any) -> None:
+    node.make("a")
+    (instance,) = node.backend.mig.instances(node.gpu.uuid)
+    node.devices.destroy(node.gpu.uuid, instance)
+    with pytest.raises(UnavailableError, match="what claim a left of it has to be taken back first"):
+        node.make("b")
+    assert "b" not in node.saved
+
+
+def test_the_same_place_on_another_gpu_is_another_device(node: Any) -> None:
+    elsewhere = {"device": "dev-elsewhere", "gpu": "GPU-elsewhere", "profile": 19, "start": 0}
+    node.saved["b"] = elsewhere | {"gpuInstance": 7, "computeInstance": 0, "uuid": "MIG-elsewhere"}
+    node.make("a")
+    assert node.instances() == [(19, 0, 1)]
+    node.undo("a")
+    assert (node.instances(), node.backend.mig.mode(node.gpu.uuid)) == ([], False)
+
+
 def leave(node: Any) -> None:
     step = LeaveMigMode(node.devices, "gpu-0", node.gpu.uuid)
     assert (step.kind, step.locks) == ("mig-device", (node.gpu.uuid,))
@@ -227,6 +246,12 @@ def test_a_gpu_with_somebody_s_instance_is_not_given_whole(node: Any) -> None:
     ):
         leave(node)
     assert node.instances() == [(19, 0, 1)]
+
+
+def test_what_was_cut_short_does_not_keep_a_gpu_from_being_given_whole(node: Any) -> None:
+    node.cut(19, 0, fill=False)
+    leave(node)
+    assert (node.instances(), node.backend.mig.mode(node.gpu.uuid)) == ([], False)
 
 
 class TestUnowned:
@@ -252,6 +277,12 @@ class TestUnowned:
             node.devices.restore(node.recorded())
         assert node.instances() == [(19, 0, 1)]
         assert [entry["event"] for entry in logs] == ["GPU instance without a claim destroyed"]
+
+    def test_a_claim_at_the_same_place_of_another_gpu_does_not_own_them(self, node: Any) -> None:
+        node.cut(9, 4, fill=False)
+        elsewhere = {"device": "dev", "gpu": "GPU-elsewhere", "profile": 9, "start": 4}
+        node.devices.restore([OtherStep("ns/a", elsewhere)])
+        assert node.instances() == []
 
     def test_on_a_gpu_that_is_not_cut_on_demand_they_are_somebody_s(self, node: Any) -> None:
         node.cut(9, 4, fill=False)
