@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra_driver.config.settings import Setting
 from dra_driver.devices.model import Device, Target
 from dra_driver.errors import RecordError, UnavailableError
 from dra_driver.prepare import ClaimRef, Record, RecordStore, read_boot_id
 from dra_driver.prepare.record import NewerRecordError, RecordedDevice, RecordedStep, State, decode, encode
+from dra_driver.steps import Partition
 
 SAMPLES = Path(__file__).parent / "samples"
 BOOT = "b0000000-0000-4000-8000-000000000000"
@@ -40,6 +42,26 @@ def reopened(store: RecordStore) -> RecordStore:
 
 def test_a_record_is_read_back_as_it_was_written(store: RecordStore) -> None:
     written = record(extra={"later": [1]})
+    store.write(written)
+
+    assert reopened(store).all() == (written,)
+
+
+def test_all_that_is_known_of_a_device_is_read_back(store: RecordStore) -> None:
+    plain = record()
+    (device,) = plain.devices
+    share = dataclasses.replace(
+        device,
+        share_id="share-1",
+        admin_access=True,
+        subrequests=("r/small",),
+        partition=Partition("MIG-1", 7, 0),
+        memory=1 << 30,
+        setting=Setting("MPS", exclusive=True),
+        extra={"later": 1},
+    )
+    step = RecordedStep("mig-device", ("GPU-1",), {"gpu": "GPU-1"})
+    written = dataclasses.replace(plain, devices=(device, share), pod_claim_name="gpus", steps=(step, step))
     store.write(written)
 
     assert reopened(store).all() == (written,)
