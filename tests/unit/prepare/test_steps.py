@@ -151,6 +151,18 @@ def test_claims_see_each_other_and_the_last_one_restores(node: Node) -> None:
     assert [word for word, _ in node.lamp.log] == ["still on", "off"]
 
 
+def test_a_kind_is_shown_nothing_of_other_kinds(node: Node) -> None:
+    seen: list[Any] = []
+    heater = Lamp()
+    node.runner = StepRunner({"lamp": node.lamp, "heater": heater}, node.records)
+    node.runner.run(node.record("a"), [Light("x")])
+    step = Light("h", kind="heater", action=lambda others, **_: seen.append(others))
+    node.runner.undo(node.runner.run(node.record("b"), [step]))
+    node.runner.restore()
+    assert ([[]], "off") == (seen, heater.log[0][0])
+    assert (("restore", []), "restore") == (heater.log[1], node.lamp.log[0][0])
+
+
 def test_of_many_that_end_at_once_exactly_one_is_the_last(node: Node) -> None:
     records = [node.runner.run(node.record(f"c{i}"), [Light("x")]) for i in range(16)]
     with ThreadPoolExecutor(16) as pool:
@@ -169,6 +181,27 @@ def test_steps_with_different_locks_run_at_the_same_time(node: Node) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert [len(record.steps) for record in pool.map(prepare, "ab")] == [1, 1]
+
+
+def test_steps_with_a_lock_in_common_run_one_after_the_other(node: Node) -> None:
+    waiting, go_on, begun = threading.Event(), threading.Event(), threading.Event()
+
+    def wait(**_: Any) -> None:
+        waiting.set()
+        assert go_on.wait(60)
+
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            first = pool.submit(
+                node.runner.run, node.record("a"), [Light("x", locks=("1", "2"), action=wait)]
+            )
+            assert waiting.wait(60)
+            step = Light("x", locks=("2", "3"), action=lambda **_: begun.set())
+            second = pool.submit(node.runner.run, node.record("b"), [step])
+            assert not begun.wait(0.1)
+        finally:
+            go_on.set()
+    assert [1, 1] == [len(each.result().steps) for each in (first, second)]
 
 
 def test_a_step_without_locks_holds_nobody_up(node: Node) -> None:
@@ -201,6 +234,15 @@ def test_whether_all_is_there_is_asked_and_taken_for_granted_where_it_cannot_be_
     node.lamp.broken = True
     assert not node.runner.are_intact(record)
     node.lamp.error = UnavailableError("it is dark")
+    assert node.runner.are_intact(record)
+
+
+def test_all_is_there_only_where_each_is(node: Node) -> None:
+    heater = Lamp(broken=True)
+    node.runner = StepRunner({"lamp": node.lamp, "heater": heater}, node.records)
+    record = node.runner.run(node.record("a"), [Light("x"), Light("h", kind="heater")])
+    assert not node.runner.are_intact(record)
+    heater.broken = False
     assert node.runner.are_intact(record)
 
 
