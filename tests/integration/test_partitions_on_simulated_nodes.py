@@ -310,6 +310,16 @@ def test_a_device_that_was_destroyed_behind_our_back_is_made_again(node: Node) -
     assert made.compute_instances[0].uuid != lost.compute_instances[0].uuid
 
 
+def test_a_claim_that_is_allocated_anew_leaves_nothing_of_what_it_had(node: Node) -> None:
+    node.engine.prepare(node.claim("a", node.name("1g.10gb", 3)))
+    ref = node.claim("a", node.name("2g.20gb", 4, gpu=1))
+    (prepared,) = node.engine.prepare(ref)
+    assert prepared.device == node.name("2g.20gb", 4, gpu=1)
+    assert (node.instances(), node.mode(), node.instances(1)) == ([], False, [(14, 4, 1)])
+    node.engine.unprepare(ref)
+    assert (node.instances(1), node.mode(1), node.files()) == ([], False, [])
+
+
 def test_a_claim_on_a_lost_gpu_can_end_and_nothing_is_left_when_the_gpu_is_back(node: Node) -> None:
     ref = node.claim("a", node.name("1g.10gb", 3))
     node.engine.prepare(ref)
