@@ -17,3 +17,9 @@ def memory_slices(device: Device) -> frozenset[int]:
         return frozenset()
     names = [*device.capacity, *(name for taken in device.consumes for name in taken.counters)]
     return frozenset(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
+
+
+def have_slices_in_common(one: Device, other: Device) -> bool:
+    """Whether two devices of one GPU do; a device whose slices are not told has all of them."""
+    mine, theirs = memory_slices(one), memory_slices(other)
+    return not mine or not theirs or not mine.isdisjoint(theirs)

@@ -25,7 +25,7 @@ makes them ignore the pool.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dra_driver.devices.memory_slices import memory_slices
+from dra_driver.devices.memory_slices import have_slices_in_common
 from dra_driver.devices.model import CounterSet, Device, HeldDevice, Note, NoteReason, Taint
 from dra_driver.inventory.model import Inventory
 from dra_driver.quantity import Quantity
@@ -110,8 +110,7 @@ def _overlap(held: Device, offered: Device) -> bool:
     one, other = held.target, offered.target
     if one.gpu_uuid != other.gpu_uuid and one.pci_address != other.pci_address:
         return False
-    mine, theirs = memory_slices(held), memory_slices(offered)
-    return not mine or not theirs or not mine.isdisjoint(theirs)
+    return have_slices_in_common(held, offered)
 
 
 def _counter_sets(offered: Iterable[CounterSet], held: Iterable[Device]) -> tuple[CounterSet, ...]:

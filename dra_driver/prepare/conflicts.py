@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dra_driver.devices.memory_slices import memory_slices
+from dra_driver.devices.memory_slices import have_slices_in_common
 from dra_driver.errors import ConflictError
 from dra_driver.prepare.claim import ClaimRef
 from dra_driver.prepare.record import RecordedDevice
@@ -86,9 +86,7 @@ def _clash(wanted: RecordedDevice, held: RecordedDevice) -> bool:
     if wanted.name == held.name or (one.uuid and one.uuid == other.uuid):
         both_shared = wanted.share_id is not None and held.share_id is not None
         return not both_shared or wanted.share_id == held.share_id
-    if "gpu" in {one.kind, other.kind}:
-        return True
-    return not memory_slices(wanted.device).isdisjoint(memory_slices(held.device))
+    return have_slices_in_common(wanted.device, held.device)
 
 
 def _agree(wanted: RecordedDevice, held: RecordedDevice) -> bool:

@@ -92,6 +92,15 @@ def test_a_partition_clashes_with_all_that_has_its_slices(held: RecordedDevice) 
     conflicts.reserve(B, [partition("small", 3, 1)])
 
 
+def test_a_mig_device_whose_slices_are_not_told_clashes_with_every_other_of_its_gpu() -> None:
+    conflicts = Conflicts()
+    conflicts.reserve(A, [recorded("too-large-to-list-them", "mig", "MIG-7")])
+    with pytest.raises(
+        ConflictError, match=r"^device small cannot be prepared: too-large-to-list-them of the same GPU is"
+    ):
+        conflicts.reserve(B, [recorded("small", "mig", "MIG-1", slices=(3,))])
+
+
 def test_a_whole_gpu_clashes_with_a_partition_of_it() -> None:
     conflicts = Conflicts()
     conflicts.reserve(A, [partition("small", 3, 1)])
@@ -207,7 +216,7 @@ def test_what_clashes(held: RecordedDevice, wanted: RecordedDevice) -> None:
     ("held", "wanted"),
     [
         (recorded("gpu", share_id="s"), recorded("gpu", share_id="t")),
-        (recorded("mig-1", "mig", "MIG-1"), recorded("mig-2", "mig", "MIG-2")),
+        (recorded("mig-1", "mig", "MIG-1", slices=(0,)), recorded("mig-2", "mig", "MIG-2", slices=(1,))),
         (recorded("gpu", admin_access=True), recorded("gpu")),
         (recorded("gpu"), recorded("gpu", admin_access=True)),
     ],
