@@ -61,8 +61,9 @@ class BoundedWorker:
             if not self._late.done.wait(seconds):
                 raise StillRunningError
             log.info("late answer dropped", worker=self._name, err=repr(self._late.error))
-        self._late = job = _Job(work)
+        job = _Job(work)
         threading.Thread(target=job.run, name=self._name, daemon=True).start()
+        self._late = job  # not before: a job without a thread would be waited for for ever
         if not job.done.wait(max(0.0, end - time.monotonic())):
             raise StillRunningError
         self._late = None

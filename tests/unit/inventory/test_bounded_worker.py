@@ -31,3 +31,19 @@ def test_a_second_job_waits_for_the_late_one_and_gets_its_own_result() -> None:
     assert started == []
     gate.set()
     assert worker.run(lambda: "mine", LONG) == "mine"
+
+
+def test_a_job_that_gets_no_thread_does_not_keep_the_next_one_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = BoundedWorker("test")
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            worker.run(lambda: 1, LONG)
+
+    assert worker.run(lambda: 42, LONG) == 42
