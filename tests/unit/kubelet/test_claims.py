@@ -7,7 +7,8 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from dra_driver.errors import ConflictError
+from dra_driver.errors import ConflictError, UnavailableError
+from dra_driver.kubelet import sockets
 from dra_driver.kubelet.pb import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
 from dra_driver.kubelet.plugin import KubeletPlugin
 from dra_driver.prepare.claim import ClaimRef
@@ -81,6 +82,20 @@ def test_every_uid_has_an_entry_even_without_devices(channel: grpc.Channel, clai
     assert {"uid-a": "", "uid-b": ""} == {uid: entry.error for uid, entry in unprepared.claims.items()}
 
 
+@pytest.mark.parametrize("pb", [dra_v1_pb2, dra_v1beta1_pb2], ids=["v1", "v1beta1"])
+def test_an_unprepare_that_fails_is_told_so_that_the_kubelet_comes_again(
+    channel: grpc.Channel, claims: Any, pb: Any
+) -> None:
+    claims.answers["b"] = _fail(UnavailableError("the GPU does not answer"))
+    stub = {dra_v1_pb2: dra_v1_pb2_grpc, dra_v1beta1_pb2: dra_v1beta1_pb2_grpc}[pb].DRAPluginStub(channel)
+
+    request = _request("a", "b", pb=pb, message="NodeUnprepareResourcesRequest")
+    response = stub.NodeUnprepareResources(request)
+
+    errors = {uid: entry.error for uid, entry in response.claims.items()}
+    assert {"uid-a": "", "uid-b": "the GPU does not answer"} == errors
+
+
 def test_no_claims_are_no_entries(channel: grpc.Channel) -> None:
     response = dra_v1_pb2_grpc.DRAPluginStub(channel).NodePrepareResources(
         dra_v1_pb2.NodePrepareResourcesRequest()
@@ -134,17 +149,26 @@ def test_one_waiting_claim_does_not_hold_up_the_others_of_its_batch(
 def test_prepares_that_wait_for_the_api_server_never_hold_up_an_unprepare(
     channel: grpc.Channel, claims: Any
 ) -> None:
-    answered = threading.Event()
+    waiting, answered = threading.Semaphore(0), threading.Event()
     names = ("a", "b", "c", "d")
-    claims.answers.update(dict.fromkeys(names, lambda ref: answered.wait(60) and ()))
+
+    def wait(ref: ClaimRef) -> Any:
+        waiting.release()
+        assert answered.wait(60)
+        return ()
+
+    claims.answers.update(dict.fromkeys(names, wait))
     stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
     pods = [stub.NodePrepareResources.future(_request(*names), timeout=60) for _ in range(110)]
+    try:
+        assert all(waiting.acquire(timeout=60) for _ in range(sockets.MAX_WORKERS))
 
-    gone = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_request("e", "f").claims)
-    response = stub.NodeUnprepareResources(gone, timeout=60)
+        gone = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_request("e", "f").claims)
+        response = stub.NodeUnprepareResources(gone, timeout=30)
 
-    assert ({"uid-e", "uid-f"}, 0) == (set(response.claims), sum(pod.done() for pod in pods))
-    answered.set()
+        assert ({"uid-e", "uid-f"}, 0) == (set(response.claims), sum(pod.done() for pod in pods))
+    finally:
+        answered.set()
     assert [4] * 110 == [len(pod.result().claims) for pod in pods]
 
 

@@ -1,4 +1,7 @@
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from dra_driver.kubelet.pb import pluginregistration_v1_pb2 as pb
 from dra_driver.kubelet.pb import pluginregistration_v1_pb2_grpc as pb_grpc
 from dra_driver.kubelet.plugin import KubeletPlugin
 from dra_driver.kubelet.probe import probe, registered_driver
+from dra_driver.prepare.claim import ClaimRef
 
 
 def test_the_kubelet_is_told_what_it_needs_newest_version_first(
@@ -97,6 +101,17 @@ def test_a_registry_that_does_not_exist_yet_is_waited_for(tmp_path: Path, claims
     plugin.stop(grace=0)
 
 
+def test_what_cannot_serve_claims_is_not_announced(tmp_path: Path, claims: Any) -> None:
+    missing = tmp_path / "plugins" / "gpu.nvidia.com"
+    plugin = KubeletPlugin("gpu.nvidia.com", missing, tmp_path, claims, claims.observe)
+
+    with pytest.raises(UnavailableError, match=f"^{missing} does not exist; is it the kubelet's directory"):
+        plugin.start()
+
+    assert not plugin.registration_socket.exists()
+    plugin.stop(grace=0)
+
+
 def test_left_over_sockets_of_a_killed_plugin_are_no_obstacle(tmp_path: Path, claims: Any) -> None:
     import socket
 
@@ -136,6 +151,37 @@ def test_a_closed_plugin_stays_closed(tmp_path: Path, claims: Any) -> None:
     plugin.tend()
 
     assert not plugin.endpoint.exists()
+
+
+def test_the_announcement_goes_while_running_calls_finish(
+    plugin: KubeletPlugin, channel: grpc.Channel, claims: Any
+) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def wait(_: ClaimRef) -> Any:
+        asked.set()
+        assert answer.wait(60)
+        return ()
+
+    claims.answers["a"] = wait
+    request = dra_v1_pb2.NodePrepareResourcesRequest(
+        claims=[{"namespace": "ns", "name": "a", "uid": "uid-a"}]
+    )
+    call = dra_v1_pb2_grpc.DRAPluginStub(channel).NodePrepareResources.future(request, timeout=60)
+    assert asked.wait(60)
+    with ThreadPoolExecutor(1) as threads:
+        stopped = threads.submit(plugin.stop, 60)
+        try:
+            deadline = time.monotonic() + 30
+            while plugin.registration_socket.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert not stopped.done()
+        finally:
+            answer.set()
+        stopped.result()
+
+    assert ["uid-a"] == list(call.result().claims)
 
 
 def test_calls_in_flight_survive_the_loss_of_the_socket_file(
