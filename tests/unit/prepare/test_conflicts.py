@@ -153,13 +153,11 @@ def test_admin_access_blocks_nobody_after_a_restart_either(node: Any) -> None:
     assert node.engine().prepare(node.allocate("user", {"device": GPU0}))
 
 
-def test_a_claim_with_and_without_admin_access_to_a_device_holds_it(node: Any) -> None:
+@pytest.mark.parametrize("last", ["with", "without"])
+def test_a_claim_with_and_without_admin_access_to_a_device_holds_it(node: Any, last: str) -> None:
     engine = node.engine()
-    engine.prepare(
-        node.allocate(
-            "a", {"request": "x", "device": GPU0, "adminAccess": True}, {"request": "y", "device": GPU0}
-        )
-    )
+    results = [{"request": "x", "device": GPU0, "adminAccess": True}, {"request": "y", "device": GPU0}]
+    engine.prepare(node.allocate("a", *(results if last == "without" else results[::-1])))
 
     with pytest.raises(ConflictError):
         engine.prepare(node.allocate("b", {"device": GPU0}))
