@@ -87,12 +87,14 @@ def pod(obj: Object) -> Object:
 
 def node(obj: Object) -> Object:
     """A Node: labels and taints, and what device plugins offer."""
-    allocatable = (obj.get("status") or {}).get("allocatable") or {}
-    offered = {name: amount for name, amount in allocatable.items() if "/" in name}
+    status = _part(obj.get("status"), ("allocatable", "capacity"))
     kept = _object(
         obj,
         spec=_shared(_part(obj.get("spec"), ("taints", "unschedulable"))),
-        status={"allocatable": _shared(offered)},
+        status={
+            what: _shared({name: amount for name, amount in amounts.items() if "/" in name})
+            for what, amounts in status.items()
+        },
     )
     kept["metadata"]["labels"] = _interned(obj["metadata"].get("labels") or {})
     return kept

@@ -128,9 +128,16 @@ def test_a_node_keeps_labels_taints_and_what_plugins_offer() -> None:
         "kind": "Node",
         "metadata": {"name": "n", "uid": "u", "labels": {"zone": "a"}},
         "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}], "podCIDR": "10.0.0.0/24"},
-        "status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "8"}, "images": [{"names": ["x"]}]},
+        "status": {
+            "allocatable": {"cpu": "8", "nvidia.com/gpu": "0"},
+            "capacity": {"cpu": "8", "nvidia.com/gpu": "8"},
+            "images": [{"names": ["x"]}],
+        },
     }
     kept = compact.node(node)
     assert kept["metadata"] == {"name": "n", "uid": "u", "labels": {"zone": "a"}}
     assert kept["spec"] == {"taints": [{"key": "k", "effect": "NoSchedule"}]}
-    assert kept["status"] == {"allocatable": {"nvidia.com/gpu": "8"}}
+    assert kept["status"] == {
+        "allocatable": {"nvidia.com/gpu": "0"},
+        "capacity": {"nvidia.com/gpu": "8"},
+    }

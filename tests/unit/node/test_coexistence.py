@@ -30,3 +30,20 @@ def test_a_server_that_is_away_is_no_answer() -> None:
     watch = DevicePluginWatch(away, lambda: None)
 
     assert (False, None) == (watch.check(), watch.answer)
+
+
+def test_a_device_plugin_that_restarts_or_calls_its_gpus_unhealthy_still_hands_them_out() -> None:
+    def node(allocatable: str, capacity: str) -> Mapping[str, Any]:
+        return {
+            "status": {
+                "allocatable": {"nvidia.com/gpu": allocatable},
+                "capacity": {"nvidia.com/gpu": capacity},
+            }
+        }
+
+    answers = [node("8", "8"), node("0", "8"), node("0", "0")]
+    changes: list[dict[str, str] | None] = []
+    watch = DevicePluginWatch(lambda: answers.pop(0), lambda: changes.append(watch.answer))
+
+    assert [True, True, True] == [watch.check() for _ in range(3)]
+    assert [{"nvidia.com/gpu": "8"}, {}] == changes
