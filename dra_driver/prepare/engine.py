@@ -37,7 +37,7 @@ from dra_driver.cdi.spec import Spec
 from dra_driver.cdi.store import SpecStore
 from dra_driver.devices.model import HeldDevice
 from dra_driver.devices.snapshot import Snapshot
-from dra_driver.errors import ClaimError, DriverError, UnavailableError
+from dra_driver.errors import ClaimError, DriverError, UnavailableError, one_line
 from dra_driver.kube.errors import NotFoundError
 from dra_driver.locks import Locks, Turn
 from dra_driver.partitions import mig_device
@@ -207,6 +207,11 @@ class Engine:
                             rewritten.append(ref)
                 except DriverError as error:
                     unresolved.append(Unresolved(ref, str(error)))
+                except Exception as error:  # what a record says must cost neither the others nor the start
+                    log.exception(
+                        "claim not checked for a reason that is a fault of this driver", claim_uid=ref.uid
+                    )
+                    unresolved.append(Unresolved(ref, f"internal error: {one_line(error)}"))
         return RestoreReport(
             held=len(self._records.all()),
             undone=tuple(undone),

@@ -18,6 +18,7 @@ from dra_driver.files import AnyPath, Files
 from dra_driver.inventory.fake_elf import shared_library
 from dra_driver.inventory.model import Gpu, Inventory, Mig, MigDevice, MigProfile
 from dra_driver.kube.errors import NotFoundError
+from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare import ClaimRef, Engine, MetadataStore, RecordStore
 from dra_driver.quantity import Quantity
 
@@ -171,7 +172,13 @@ class Node:
         target = Target("mig", "MIG-0", "GPU-0", "0000:65:00.0")
         self.devices = DeviceSet((published(MIG_NAME, target), self.devices.devices[1]))
 
-    def engine(self, *, files: Files = dra_driver.files, restored: bool = True) -> Engine:
+    def engine(
+        self,
+        *,
+        files: Files = dra_driver.files,
+        restored: bool = True,
+        partitions: MigDevices | None = None,
+    ) -> Engine:
         engine = Engine(
             driver_name=DRIVER,
             pool_name=POOL,
@@ -181,6 +188,7 @@ class Node:
             records=RecordStore(self.claims_dir, boot_id=self.boot_id, files=files),
             specs=SpecStore(self.cdi_dir, DRIVER, files=files),
             metadata=MetadataStore(self.metadata_dir, DRIVER, files=files),
+            partitions=partitions,
         )
         if restored:
             engine.restore()

@@ -13,8 +13,11 @@ import dra_driver.files
 from dra_driver.errors import UnavailableError
 from dra_driver.files import AnyPath
 from dra_driver.inventory.model import Inventory
+from dra_driver.inventory.profile import load_profile
+from dra_driver.inventory.simulated import SimulatedBackend
+from dra_driver.partitions.mig_device import MigDevices
 from dra_driver.prepare import ClaimRef, RecordStore
-from dra_driver.prepare.record import State
+from dra_driver.prepare.record import RecordedStep, State
 
 GPU0, GPU1 = "gpu-0000-65-00-0", "gpu-0000-ca-00-0"
 SHARE = "0a000000-0000-4000-8000-000000000000"
@@ -119,6 +122,28 @@ def test_specs_are_repaired_when_the_driver_comes_back(node: Any) -> None:
 
     assert (report.rewritten, report.unresolved) == ((first,), ())
     assert node.spec_file(second).exists()
+
+
+def test_a_step_of_another_shape_costs_its_claim_alone_and_nothing_is_cleared_away(node: Any) -> None:
+    first, second = two_claims(node)
+    node.spec_file(second).unlink()
+    backend = SimulatedBackend(load_profile("dgx-h100"), "node-a")
+    gpu = backend.scan().gpus[0].uuid
+    backend.mig.set_mode(gpu, enabled=True)
+    backend.mig.create_gpu_instance(gpu, 19, 0)
+    store = RecordStore(node.claims_dir, boot_id=node.boot_id)
+    store.load()
+    record = store.get(first.uid)
+    assert record is not None
+    store.write(replace(record, steps=(RecordedStep("mig-device", (gpu,), {"gpu": gpu}),)))
+
+    partitions = MigDevices(backend.mig, lambda: {gpu: True}, lambda: None)
+    report = node.engine(restored=False, partitions=partitions).restore()
+
+    (unresolved,) = report.unresolved
+    assert (unresolved.ref, unresolved.reason) == (first, "internal error: 'uuid'")
+    assert (report.held, report.rewritten) == (2, (second,))
+    assert len(backend.mig.instances(gpu)) == 1
 
 
 def test_specs_without_a_record_are_removed_and_those_of_others_stay(node: Any) -> None:
