@@ -10,6 +10,7 @@ from dra_driver.errors import ClaimError, ConfigError, HardwareError, Unavailabl
 from dra_driver.quantity import Quantity
 from dra_driver.sharing.daemon import DaemonSpec
 from dra_driver.sharing.group import Group, Member
+from dra_driver.sharing.supervision import Supervisor
 from dra_driver.steps import Partition, StepResult
 
 
@@ -210,6 +211,33 @@ def test_daemons_without_a_record_are_ended_after_a_start(
 
     assert [daemon_state(records, "b")["name"]] == left(mps_directory)
     assert ("Default", "Exclusive_Process") == (root.state("compute-mode", 0), root.state("compute-mode", 1))
+
+
+def test_a_gpu_of_a_daemon_without_a_record_keeps_its_mode_while_another_claim_needs_it(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    supervise()
+    records.do("a", steps(sharing, Mps(), root.member(0), root.member(1)))
+    del records.states["a"]
+    records.do("b", steps(sharing, Mps(), root.member(1)))
+
+    sharing.kinds["mps-daemon"].restore(records.others("", "mps-daemon"))
+
+    assert [daemon_state(records, "b")["name"]] == left(mps_directory)
+    assert ("Default", "Exclusive_Process") == (root.state("compute-mode", 0), root.state("compute-mode", 1))
+
+
+def test_a_daemon_that_is_not_there_any_more_is_not_intact(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    supervise()
+    records.do("a", steps(sharing, Mps(), root.member()))
+    state = daemon_state(records, "a")
+    assert sharing.kinds["mps-daemon"].is_intact(state)
+
+    Supervisor(mps_directory).stop(state["name"])
+
+    assert not sharing.kinds["mps-daemon"].is_intact(state)
 
 
 def test_a_daemon_without_a_record_is_known_until_its_gpu_has_its_mode_back(

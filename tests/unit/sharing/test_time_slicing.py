@@ -42,6 +42,17 @@ def test_the_last_claim_that_asked_puts_it_back(sharing: Any, records: Any, root
     assert "Default" == root.state("timeslice")
 
 
+def test_of_several_gpus_those_are_put_back_that_no_other_claim_has(
+    sharing: Any, records: Any, root: Any
+) -> None:
+    records.do("a", steps(sharing, Interval.LONG, root.member(0), root.member(1)))
+    records.do("b", steps(sharing, Interval.LONG, root.member(0)))
+
+    records.undo("a")
+
+    assert ("Long", "Default") == (root.state("timeslice", 0), root.state("timeslice", 1))
+
+
 def test_the_compute_mode_lets_processes_share_and_is_put_back(sharing: Any, records: Any, root: Any) -> None:
     (root.path / "simulated" / f"compute-mode.{root.uuids[0]}").write_text("Exclusive_Process\n")
 
