@@ -243,7 +243,10 @@ class TestPublishing:
 
 
 class TestOthers:
-    def test_what_kubelet_deletes_at_its_start_comes_back(self, bench: Bench) -> None:
+    def test_what_kubelet_deletes_at_its_start_comes_back(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(publisher_module, "_FOREIGN_CHANGE_SECONDS", 3600.0)  # it is not waited for
         bench.publish(gpus(200))
         before = bench.slices()
         seen = len(bench.reports)
