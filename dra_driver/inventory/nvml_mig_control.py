@@ -158,7 +158,7 @@ class NvmlMigControl:
     def _profiles(self, gpu: Handle) -> Iterator[Any]:
         """The profiles of GPU instances that a GPU has, by enum index."""
         for index in range(self._nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
-            info = self._calls.optional(self._nvml.nvmlDeviceGetGpuInstanceProfileInfo, gpu, index, 1)
+            info = self._existing(self._nvml.nvmlDeviceGetGpuInstanceProfileInfo, gpu, index, 1)
             if info is not None:
                 yield info
 
@@ -195,7 +195,7 @@ class NvmlMigControl:
         """The profiles of compute instances that a GPU instance has, by enum index."""
         ask = self._nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo
         for index in range(self._nvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
-            info = self._calls.optional(ask, instance, index, _SHARED_ENGINES, 1)
+            info = self._existing(ask, instance, index, _SHARED_ENGINES, 1)
             if info is not None:
                 yield info
 
@@ -214,10 +214,13 @@ class NvmlMigControl:
         self._calls.call(ask, of, profile_id, handles, ctypes.pointer(count))
         return list(handles[: count.value])
 
-    def _existing(self, ask: Callable[..., Handle], of: Handle, number: int) -> Handle | None:
-        """The instance of that number; None where there is none, as when MIG mode is off."""
+    def _existing(self, ask: Callable[..., Handle], of: Handle, *which: int) -> Handle | None:
+        """The instance or profile of that number; None where there is none, as when MIG mode is off.
+
+        Any other refusal is no answer: an instance that is not listed would be forgotten, and its claim with it.
+        """
         try:
-            return self._calls.call(ask, of, number)
+            return self._calls.call(ask, of, *which)
         except NvmlError as error:
             if error.code in {Code.NOT_FOUND, Code.NOT_SUPPORTED, Code.INVALID_ARGUMENT}:
                 return None

@@ -270,6 +270,27 @@ def test_a_compute_instance_that_fails_leaves_an_empty_gpu_instance(control: Con
     assert mig.instances(H100) == (GpuInstance(number, 19, 0, 1),)
 
 
+@pytest.mark.parametrize("code", [Code.UNKNOWN, Code.NO_PERMISSION, Code.TIMEOUT])
+@pytest.mark.parametrize(
+    "function",
+    ["nvmlDeviceGetGpuInstanceProfileInfo", "nvmlGpuInstanceGetComputeInstanceProfileInfo"],
+)
+def test_instances_of_a_profile_that_cannot_be_read_do_not_pass_for_none(
+    control: Control, function: str, code: Code
+) -> None:
+    gpu = h100()
+    mig = control(gpu)
+    mig.create_compute_instance(H100, mig.create_gpu_instance(H100, 19, 0))
+    (made,) = mig.instances(H100)
+    gpu.errors[function] = code
+    with pytest.raises(
+        (HardwareError, UnavailableError), match=f"^GPU {H100}: its instances cannot be listed"
+    ):
+        mig.instances(H100)
+    del gpu.errors[function]
+    assert mig.instances(H100) == (made,)
+
+
 def test_nothing_is_done_before_nvml_is_there(node: Node) -> None:
     with pytest.raises(UnavailableError, match="before the NVIDIA driver answers"):
         node(h100()).backend.mig.create_gpu_instance(H100, 19, 0)
