@@ -6,7 +6,8 @@ their order, which is the order in which the scheduler tries them. A node withou
 an empty pool is told from a driver that is not there.
 
 What the API server would refuse never leaves: a value (attribute, capacity) is withheld alone where that mends
-its device, otherwise the device is; the others are not touched. Each is reported, since somebody may look for it.
+its device, otherwise the device is, and so is a shared one without a capacity that its shares are counted by; the others
+are not touched. Each is reported, since somebody may look for it.
 """
 
 import re
@@ -127,6 +128,8 @@ def _sound(entry: dict[str, Any], withheld: list[Withheld]) -> dict[str, Any] | 
         value = _VALUE.match(problem.path)
         if value is None or value[2] not in entry[value[1]]:
             continue
+        if value[1] == "capacity" and entry.get("allowMultipleAllocations"):
+            continue  # it is what limits how often the device is given out
         part = {key: content for key, content in entry[value[1]].items() if key != value[2]}
         entry = {**entry, value[1]: part}
         dropped.append(Withheld(entry["name"], f"{value[1]}[{value[2]}]", problem.message))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dra_driver.devices.model import CounterSet, Device, DeviceSet, Taint, Version
+from dra_driver.devices.model import CounterSet, Device, DeviceSet, Limits, RequestPolicy, Taint, Version
 from dra_driver.quantity import Quantity
 from dra_driver.slices.pack import Content, Withheld, pack
 
@@ -92,6 +92,16 @@ def test_a_device_that_cannot_be_published_is_withheld_alone(device: Make, parts
     (withheld,) = packed.withheld
     assert withheld.part == ""
     assert withheld.reason
+
+
+def test_a_shared_device_is_not_published_without_what_its_shares_are_counted_by(device: Make) -> None:
+    half = RequestPolicy(Quantity.of(3), Limits(Quantity.of(1), Quantity.of(2), Quantity.of(1)))
+    shared = device(0, allow_multiple_allocations=True, policies={"memory": half})
+    packed = pack(DeviceSet((shared, device(1))))
+    assert names(packed.contents) == ["gpu-1"]
+    (withheld,) = packed.withheld
+    assert (withheld.name, withheld.part) == ("gpu-0", "")
+    assert "memory" in withheld.reason
 
 
 def test_the_second_device_of_a_name_is_withheld(device: Make) -> None:
