@@ -48,7 +48,7 @@ class DaemonSpec:
 
 
 def spec_from_dict(body: Mapping[str, Any]) -> DaemonSpec:
-    """The inverse of `DaemonSpec.as_dict`; KeyError, TypeError or ValueError where it is not one."""
+    """The inverse of `DaemonSpec.as_dict`; AttributeError, KeyError, TypeError or ValueError where it is not one."""
     return DaemonSpec(
         tuple(str(device) for device in body["devices"]),
         None if body["threads"] is None else int(body["threads"]),

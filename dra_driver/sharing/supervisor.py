@@ -110,9 +110,9 @@ class SupervisorProcess:
                 raise HardwareError(
                     f"the directory {directory.path} of an MPS daemon cannot be made on the node: {error.strerror}"
                 ) from error
+            keeper.start()
             with self._mutex:
                 self._keepers[spec.name] = keeper
-            keeper.start()
 
     def _stop(self, name: str) -> None:
         directory = DaemonDirectory(self._directory / Path(name).name)
@@ -138,7 +138,7 @@ class SupervisorProcess:
             keeper, around = self._new_keeper(request, directory), self._around(request)
             if not around.simulated and not directory.shm.is_mount():
                 raise ValueError("it is of an earlier boot, and so is its claim")  # noqa: TRY301 - cleared as well
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, AttributeError, ValueError, KeyError, TypeError) as error:
             log.warning("directory of an MPS daemon cleared", daemon=directory.path.name, err=repr(error))
             with suppress(OSError):
                 clear_directory(directory)
@@ -186,6 +186,11 @@ class _Handler(socketserver.StreamRequestHandler):
             answer = {"error": one_line(error)}
         except (ValueError, KeyError, TypeError) as error:
             answer = {"error": f"the request was not understood: {error!r}"}
+        except Exception as error:  # an answer is owed: silence means that no daemon runs
+            log.exception("request failed for a reason that is a fault of this driver")
+            answer = {
+                "error": f"internal error: {one_line(error)}; the log of mps-supervisor on the node has more"
+            }
         with suppress(OSError):  # who asked has gone, and will ask again
             self.wfile.write(json.dumps(answer).encode() + b"\n")
 

@@ -137,10 +137,14 @@ def test_a_directory_without_its_file_is_cleared(
     assert not (mps_directory / SPEC.name).exists()
 
 
-def test_a_damaged_file_costs_its_daemon_alone(supervise: Any, mps_directory: Path, root: Any) -> None:
+@pytest.mark.parametrize("spec", [7, {**SPEC.as_dict(), "memoryMiB": [1]}], ids=["number", "limits"])
+def test_a_damaged_file_costs_its_daemon_alone(
+    supervise: Any, mps_directory: Path, root: Any, spec: Any
+) -> None:
     supervise().stop()
     (mps_directory / "broken").mkdir()
-    (mps_directory / "broken" / "daemon.json").write_text('{"spec": 7}')
+    (mps_directory / "broken" / "daemon.json").write_text(json.dumps({"spec": spec}))
+    assert Supervisor(mps_directory).left("broken") is None
 
     supervise()
     Supervisor(mps_directory).start(SPEC, {}, root.path, simulated=True)
@@ -384,6 +388,43 @@ def test_a_supervisor_that_is_there_and_does_not_answer_has_not_ended_a_daemon(m
         threads.submit(hang_up)
         with pytest.raises(UnavailableError, match="the supervisor of MPS daemons does not answer"):
             Supervisor(mps_directory).stop(SPEC.name)
+
+
+def test_a_daemon_that_gets_no_thread_is_told_and_is_started_when_it_is_asked_for_again(
+    supervise: Any, mps_directory: Path, root: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervise()
+    supervisor = Supervisor(mps_directory)
+
+    def refuse(_: Keeper) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Keeper, "start", refuse)
+        with pytest.raises(HardwareError, match=r"^internal error: can't start new thread; the log of mps-s"):
+            supervisor.start(SPEC, {}, root.path, simulated=True)
+
+    supervisor.start(SPEC, {}, root.path, simulated=True)
+    supervisor.wait(SPEC.name, PATIENCE_SECONDS)
+
+
+def test_a_daemon_is_started_again_after_a_fault_of_the_supervisor(
+    supervise: Any, mps_directory: Path, root: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervise()
+    supervisor = Supervisor(mps_directory)
+    failed = threading.Event()
+
+    def fail(_: Keeper) -> bool:
+        monkeypatch.undo()
+        failed.set()
+        raise KeyError("fault")
+
+    monkeypatch.setattr(Keeper, "_run_once", fail)
+    supervisor.start(SPEC, {}, root.path, simulated=True)
+    assert failed.wait(PATIENCE_SECONDS)
+
+    supervisor.wait(SPEC.name, PATIENCE_SECONDS)
 
 
 def test_only_the_plugin_speaks_to_the_supervisor(supervise: Any, mps_directory: Path) -> None:
