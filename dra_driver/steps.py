@@ -87,7 +87,7 @@ class StepKind(Protocol):
     def is_intact(self, state: State) -> bool:
         """Whether what the step made is still there; a claim whose steps are not is prepared anew.
 
-        UnavailableError where it cannot be told.
+        UnavailableError where it cannot be told; HardwareError where no container may start before it can.
         """
         ...
 

@@ -68,7 +68,7 @@ class StepRunner:
         return StepResult(partitions, _joined(results))
 
     def are_intact(self, record: Record) -> bool:
-        """Whether all that the steps made is still there, as far as can be told now."""
+        """Whether all that the steps made is still there, as far as can be told now; HardwareError where it has to be."""
         try:
             return all(self._kind(record, step).is_intact(step.state) for step in record.steps)
         except UnavailableError as error:

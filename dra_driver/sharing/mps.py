@@ -131,6 +131,8 @@ class MpsDaemons:
             self._supervisor.wait(state["name"], _RESTART_SECONDS)
         except HardwareError:
             return False
+        except UnavailableError as error:  # without a supervisor no daemon runs, and no limit would be kept
+            raise HardwareError(str(error)) from error
         return True
 
     def restore(self, recorded: Sequence[OtherStep]) -> None:

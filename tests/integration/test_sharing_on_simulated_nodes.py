@@ -404,6 +404,22 @@ def test_an_unsupported_gpu_fails_the_claim_that_asked_and_no_other(node: Node) 
     assert node.engine.prepare(node.claim("b"))
 
 
+def test_a_claim_is_not_prepared_again_while_nobody_runs_its_daemon(node: Node) -> None:
+    claim = node.claim("a", config=[MPS])
+    node.engine.prepare(claim)
+    node.supervisor.stop()
+
+    with pytest.raises(
+        HardwareError, match=r"supervisor of MPS daemons does not answer at .* mps-supervisor"
+    ):
+        node.engine.prepare(claim)
+
+    node.supervisor = SupervisorProcess(node.mps, shm_bytes=1 << 20)
+    node.supervisor.start()
+    node.engine.prepare(claim)
+    assert [claim.uid] == [held.claim_uid for held in node.engine.held()]
+
+
 def test_a_daemon_that_is_never_ready_fails_the_claim_and_then_the_retry_succeeds(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
