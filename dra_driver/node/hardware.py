@@ -15,6 +15,7 @@ from dra_driver.devices.build import build_devices
 from dra_driver.devices.model import DeviceSet, HeldDevice
 from dra_driver.devices.notes import NoteLog
 from dra_driver.devices.snapshot import Snapshot
+from dra_driver.errors import one_line
 from dra_driver.inventory.backend import Backend
 from dra_driver.inventory.model import Inventory
 
@@ -44,6 +45,7 @@ class Hardware:
         self.snapshot = Snapshot(Inventory(available=False), DeviceSet())
         self.notes = NoteLog()
         self.scanned = threading.Event()  # set after the first look, whatever it found
+        self.error: str | None = None  # of the last look, which then left what was known before
         self._wake = threading.Event()
         self._looks = threading.Condition()  # guards the two numbers
         self._begun = self._ended = 0
@@ -90,8 +92,10 @@ class Hardware:
         while not self._stopping:
             try:
                 self._look()
-            except Exception:
+                self.error = None
+            except Exception as error:
                 # Every other part lives on with the last snapshot, so this loop must not end either.
+                self.error = one_line(error)
                 log.exception("looking at the hardware failed for a reason that is a fault of this driver")
             self._wake.wait(self._interval)
             self._wake.clear()

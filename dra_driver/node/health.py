@@ -36,6 +36,8 @@ class NodeHealth:
             raise UnavailableError("the kubelet has not registered the plugin yet")
         if not registration.registered:
             raise UnavailableError(f"the kubelet refused the plugin: {registration.error}")
+        if self._hardware.error is not None:
+            raise UnavailableError(f"looking at the hardware failed: {self._hardware.error}; see the log")
         if not self._hardware.scanned.is_set():
             raise UnavailableError("the hardware has not answered yet")
         if self._device_plugins.answer:

@@ -3,17 +3,25 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from dra_driver.config.node import GpuEntry, MigMode, NodeConfig
 from dra_driver.devices.model import Device, HeldDevice, Target
+from dra_driver.errors import UnavailableError
 from dra_driver.inventory.mig_control import MigControl
 from dra_driver.inventory.model import Inventory
 from dra_driver.inventory.profile import load_profile
 from dra_driver.inventory.simulated import SimulatedBackend
+from dra_driver.kube.client import Client
+from dra_driver.kubelet.pb import pluginregistration_v1_pb2 as pb
+from dra_driver.kubelet.plugin import KubeletPlugin
+from dra_driver.node.coexistence import DevicePluginWatch
 from dra_driver.node.hardware import Hardware
+from dra_driver.node.health import NodeHealth
+from dra_driver.slices.publisher import Publisher
 
 DYNAMIC = NodeConfig(MigMode.DYNAMIC)
 
@@ -179,3 +187,47 @@ def test_the_mig_mode_of_gpus_that_are_to_be_whole_is_switched_as_well(node: Any
     here.start()
     assert set(here.hardware.managed().values()) == {False}
     assert len(here.hardware.managed()) == 8
+
+
+def test_a_plugin_whose_looks_fail_is_not_ready_until_one_succeeds(node: Any, tmp_path: Path) -> None:
+    here = node()
+    kubelet = KubeletPlugin("gpu.nvidia.com", tmp_path, tmp_path, cast("Any", None), lambda *_: None)
+    kubelet._registration.NotifyRegistrationStatus(
+        pb.RegistrationStatus(plugin_registered=True), cast("Any", None)
+    )
+    names = {"driver_name": "gpu.nvidia.com", "node_name": "n", "pool_name": "n/gpu"}
+    publisher = Publisher(cast("Client", None), **names)  # which is not started
+    watch = DevicePluginWatch(dict, lambda: None)
+    health = NodeHealth(kubelet, here.hardware, watch, publisher)
+    answers: list[str] = []
+    done = threading.Event()
+
+    def look_again(then: Callable[[], None]) -> None:
+        here.backend.during = then
+        here.hardware.look()
+
+    def fail() -> None:
+        look_again(ask_and_succeed)
+        raise KeyError("firmware")
+
+    def ask_and_succeed() -> None:
+        ask()
+        look_again(ask_and_end)
+
+    def ask_and_end() -> None:
+        ask()
+        done.set()
+
+    def ask() -> None:
+        with pytest.raises(UnavailableError) as caught:
+            health.check_ready()
+        answers.append(str(caught.value))
+
+    here.start()
+    look_again(fail)
+    assert done.wait(60)
+
+    assert answers == [
+        "looking at the hardware failed: 'firmware'; see the log",
+        "nothing has been published yet",
+    ]
