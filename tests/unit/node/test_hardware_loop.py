@@ -195,8 +195,9 @@ def test_a_plugin_whose_looks_fail_is_not_ready_until_one_succeeds(node: Any, tm
     kubelet._registration.NotifyRegistrationStatus(
         pb.RegistrationStatus(plugin_registered=True), cast("Any", None)
     )
-    names = {"driver_name": "gpu.nvidia.com", "node_name": "n", "pool_name": "n/gpu"}
-    publisher = Publisher(cast("Client", None), **names)  # which is not started
+    publisher = Publisher(  # which is not started
+        cast("Client", None), driver_name="gpu.nvidia.com", node_name="n", pool_name="n/gpu"
+    )
     watch = DevicePluginWatch(dict, lambda: None)
     health = NodeHealth(kubelet, here.hardware, watch, publisher)
     answers: list[str] = []
