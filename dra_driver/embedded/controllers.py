@@ -123,14 +123,20 @@ class Controllers:
             try:
                 look(namespace, name)
             except (ApiError, UnavailableError, TemplateError) as error:
-                backoff = self._retries.setdefault(key, Backoff(_RETRY_SECONDS, _RETRY_CAP_SECONDS))
-                self._queue.add(key, backoff.delay())
+                self._retry(key)
                 if not isinstance(error, ObjectConflictError):
                     log.warning(
                         "will be tried again", what=what, namespace=namespace, name=name, err=str(error)
                     )
+            except Exception:  # an object that nobody thought of must not keep all others waiting
+                self._retry(key)
+                log.exception("will be tried again", what=what, namespace=namespace, name=name)
             else:
                 self._retries.pop(key, None)
+
+    def _retry(self, key: _Key) -> None:
+        backoff = self._retries.setdefault(key, Backoff(_RETRY_SECONDS, _RETRY_CAP_SECONDS))
+        self._queue.add(key, backoff.delay())
 
     # Pods
 

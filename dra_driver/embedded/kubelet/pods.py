@@ -116,6 +116,9 @@ class PodWorker:
             except (KubeletError, ApiError, UnavailableError) as error:
                 log.warning("pod not in its wanted state", pod=self.key, pod_uid=self.uid, err=str(error))
                 self._wake.wait(self._backoff.delay())
+            except Exception:  # without this thread the Pod could not even be deleted
+                log.exception("pod not in its wanted state", pod=self.key, pod_uid=self.uid)
+                self._wake.wait(self._backoff.delay())
             else:
                 self._backoff.reset()
                 self._wake.wait()

@@ -57,6 +57,15 @@ def finish(server: ApiServer, name: str) -> None:
     server.store.patch(PODS, name, {"status": {"phase": "Succeeded"}}, namespace="team", subresource="status")
 
 
+def test_a_pod_whose_claim_has_no_name_keeps_no_other_pod_waiting(
+    server: ApiServer, controllers: Controllers, template: Object, pod: Callable[..., Object], until: Until
+) -> None:
+    server.store.create(PODS, pod("odd", resourceClaims=[{"resourceClaimTemplateName": "one-gpu"}]))
+    server.store.create(PODS, pod("p", resourceClaims=uses("one-gpu")))
+
+    until(PODS, "p", has_claim)
+
+
 def test_a_pod_gets_a_claim_of_its_own_from_the_template(
     server: ApiServer, controllers: Controllers, template: Object, pod: Callable[..., Object], until: Until
 ) -> None:

@@ -240,6 +240,17 @@ def test_a_pod_that_cannot_be_unprepared_stays_terminating(
     assert ("Running", "False") == (pod["status"]["phase"], condition(pod, "Ready"))
 
 
+def test_a_pod_that_the_kubelet_cannot_make_sense_of_can_be_deleted(cluster: Any) -> None:
+    cluster.kubelet()
+    cluster.pod("pod", None, resourceClaims=[{"resourceClaimTemplateName": "x"}])
+    cluster.bind("pod")
+    cluster.wait_pod("pod", lambda pod: pod["status"].get("startTime"))
+
+    cluster.client.delete(resources.PODS, "pod", namespace="default")
+
+    cluster.wait_gone("pod")
+
+
 def test_a_pod_that_could_never_be_prepared_can_be_deleted(cluster: Any) -> None:
     cluster.kubelet()
     cluster.run()
