@@ -52,19 +52,25 @@ def refuse_other_driver(driver_name: str, registry_dir: Path, plugin_dir: Path) 
 
 
 def _official_claims(checkpoint: Path) -> int:
-    """How many prepared claims the official driver's checkpoint holds; 0 where it cannot be read as one."""
+    """How many prepared claims the official driver's checkpoint holds; UsageError where it does not say."""
     try:
         content = json.loads(checkpoint.read_bytes())
-    except (OSError, ValueError):
+    except FileNotFoundError:
         return 0
-    if not isinstance(content, dict):
-        return 0
+    except (OSError, ValueError) as error:
+        raise _unread(checkpoint, one_line(error)) from error
     for version in ("v2", "v1"):
-        part = content.get(version)
-        claims = part.get("preparedClaims") if isinstance(part, dict) else None
-        if isinstance(claims, dict):
-            return len(claims)
-    return 0
+        part = content.get(version) if isinstance(content, dict) else None
+        if isinstance(part, dict):
+            return len(part.get("preparedClaims") or ())
+    raise _unread(checkpoint, "it is of a version that is not known here")
+
+
+def _unread(checkpoint: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{checkpoint} of the official driver may hold prepared claims, and cannot be read ({why}): drain the node and "
+        "let that driver unprepare them, or remove the file if no Pod uses them any more"
+    )
 
 
 class DevicePluginWatch:

@@ -243,7 +243,9 @@ def test_a_pod_that_cannot_be_unprepared_stays_terminating(
 def test_a_pod_that_the_kubelet_cannot_make_sense_of_can_be_deleted(cluster: Any) -> None:
     cluster.kubelet()
     cluster.pod("pod", None)
-    odd = {"status": {"extendedResourceClaimStatus": {"requestMappings": []}}}  # which names no claim
+    odd: dict[str, Any] = {
+        "status": {"extendedResourceClaimStatus": {"requestMappings": []}}
+    }  # which names no claim
     cluster.client.patch(resources.PODS, "pod", odd, namespace="default", subresource="status")
     cluster.bind("pod")
     cluster.wait_pod("pod", lambda pod: pod["status"].get("startTime"))
