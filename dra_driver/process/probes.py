@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from dra_driver.errors import UnavailableError, one_line
+from dra_driver.process.accepting import PatientServer
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +50,7 @@ class ProbeServer:
         self._server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(PatientServer, ThreadingHTTPServer):
     """Without a host it listens on all addresses, of IPv4 and of IPv6: a Pod may have either."""
 
     daemon_threads = True

@@ -21,6 +21,7 @@ import structlog
 from dra_driver.errors import DriverError, HardwareError, UnavailableError, UsageError, one_line
 from dra_driver.files import Lock, write_atomic
 from dra_driver.locks import Locks
+from dra_driver.process.accepting import PatientServer
 from dra_driver.sharing.daemon import spec_from_dict
 from dra_driver.sharing.keeper import Keeper, Surroundings, clear_directory, make_directory
 from dra_driver.sharing.supervision import MAX_LINE, SOCKET, DaemonDirectory
@@ -166,7 +167,7 @@ class SupervisorProcess:
             keeper.stop()
 
 
-class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+class _Server(PatientServer, socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
     request_queue_size = 64
 

@@ -25,6 +25,7 @@ import structlog
 
 from dra_driver.controller.webhook.protocol import MalformedError
 from dra_driver.errors import UnavailableError
+from dra_driver.process.accepting import PatientServer
 
 log = structlog.get_logger(__name__)
 
@@ -83,7 +84,7 @@ class WebhookServer:
                 thread.join(_STOP_SECONDS)
 
 
-class _Server(socketserver.ThreadingTCPServer):
+class _Server(PatientServer, socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
     allow_reuse_address = True

@@ -1,5 +1,6 @@
 """Whatever comes to the webhook's port: an answer of HTTP or a clean close, within its time, and it goes on."""
 
+import errno
 import socket
 import ssl
 import threading
@@ -278,6 +279,24 @@ def test_without_a_certificate_connections_are_closed_and_later_served(
 
     assert 200 == early.call("POST", "/validate", b"{}", JSON)[0]
     server.stop()
+
+
+def test_without_a_file_descriptor_the_webhook_waits_before_it_accepts_again(
+    served: WebhookServer, tls: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept = socket.socket.accept
+    tried: list[float] = []
+
+    def exhausted(listening: socket.socket) -> object:
+        tried.append(time.monotonic())
+        if len(tried) == 1:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept(listening)
+
+    monkeypatch.setattr(socket.socket, "accept", exhausted)
+
+    assert 200 == Caller(served.port, tls[1]).call("POST", "/validate", b"{}", JSON)[0]
+    assert tried[1] - tried[0] >= 1.0
 
 
 def test_a_port_that_is_taken_is_told(

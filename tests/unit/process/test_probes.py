@@ -1,7 +1,9 @@
 """/healthz, /readyz and /metrics for whoever asks, however they ask."""
 
+import errno
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -113,3 +115,25 @@ def test_a_fault_of_ours_in_a_check_is_logged() -> None:
         get(f"http://127.0.0.1:{port}/readyz")
 
     assert ["error"] == [line["log_level"] for line in lines]
+
+
+def test_without_a_file_descriptor_a_server_says_so_and_waits_before_it_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    accept = socket.socket.accept
+    tried: list[float] = []
+
+    def exhausted(listening: socket.socket) -> object:
+        tried.append(time.monotonic())
+        if len(tried) == 1:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept(listening)
+
+    with serving() as port, capture_logs() as logs:
+        monkeypatch.setattr(socket.socket, "accept", exhausted)
+        answer = get(f"http://127.0.0.1:{port}/healthz")
+
+    assert answer == (200, "ok\n")
+    (line,) = (line for line in logs if line["event"] == "connections cannot be accepted")
+    assert (line["log_level"], line["err"]) == ("error", "Too many open files")
+    assert tried[1] - tried[0] >= 1.0

@@ -427,6 +427,25 @@ def test_a_daemon_is_started_again_after_a_fault_of_the_supervisor(
     supervisor.wait(SPEC.name, PATIENCE_SECONDS)
 
 
+def test_without_a_file_descriptor_the_supervisor_waits_before_it_accepts_again(
+    supervise: Any, mps_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervise()
+    accept = socket.socket.accept
+    tried: list[float] = []
+
+    def exhausted(listening: socket.socket) -> object:
+        tried.append(time.monotonic())
+        if len(tried) == 1:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept(listening)
+
+    monkeypatch.setattr(socket.socket, "accept", exhausted)
+
+    assert frozenset() == Supervisor(mps_directory).names()
+    assert tried[1] - tried[0] >= 1.0
+
+
 def test_only_the_plugin_speaks_to_the_supervisor(supervise: Any, mps_directory: Path) -> None:
     supervise()
 
