@@ -22,7 +22,8 @@ conflicts have locks of their own, for a few instructions each. What needs neith
 call at a time: a dozen system calls each of which hands the interpreter to another claim take longer than all in turn.
 There a Prepare, for which a Pod waits to start, goes before Unprepares, of which one at a time stands in line.
 
-Failures: whatever is raised, the call left nothing of its own behind, and the kubelet's retry starts afresh.
+Failures: whatever is raised, the call left nothing of its own behind, and the kubelet's retry starts afresh. Only where
+the hardware was lost meanwhile, the claim stays prepared, as one that was prepared before.
 """
 
 from collections.abc import Callable, Mapping
@@ -80,6 +81,7 @@ class Engine:
     ) -> None:
         self._driver_name = driver_name
         self._claims = claims
+        self._hardware = hardware
         self._records = records
         self._specs = specs
         self._files = ClaimFiles(specs, metadata)
@@ -109,7 +111,13 @@ class Engine:
         with self._calls.hold(ref.uid):
             claim = self._fetch(ref)
             with self._locks.hold(ref.uid):
-                return self._answer(self._prepare(claim, ref))
+                look = self._hardware()
+                record = self._prepare(claim, ref)
+                if (
+                    self._hardware() != look
+                ):  # and whoever repairs claims for that may not have seen this one yet
+                    self._prepare_again(record)
+                return self._answer(record)
 
     def _prepare(self, claim: Mapping[str, Any], ref: ClaimRef) -> Record:
         with self._turn.taken():

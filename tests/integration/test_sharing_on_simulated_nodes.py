@@ -498,6 +498,45 @@ def test_killed_anywhere_the_node_ends_where_the_records_say(node: Node, config:
         assert node.is_as_before(), number
 
 
+class ChangedEvents(Events):
+    """GPUs 0 and 1 swap their minor numbers, and claims are repaired for that, right before one of them."""
+
+    def __init__(self, node: Node, number: int) -> None:
+        super().__init__()
+        self.node, self.number = node, number
+
+    def do(self, name: str, action: Callable[[], Any]) -> Any:
+        if len(self.names) == self.number:
+            first, second, *others = self.node.inventory.gpus
+            swapped = replace(first, minor=second.minor), replace(second, minor=first.minor)
+            self.node.inventory = replace(self.node.inventory, gpus=(*swapped, *others))
+            for gpu in swapped:
+                file = self.node.root / "proc/driver/nvidia/gpus" / gpu.pci_address / "information"
+                file.write_text(f"Device Minor: \t {gpu.minor}\n")
+            self.node.engine.repair()
+        return super().do(name, action)
+
+
+@pytest.mark.parametrize("config", [[], [LONG]], ids=["plain", "time-slicing"])
+def test_a_spec_is_of_the_gpu_as_it_is_whenever_it_changes_while_the_claim_is_prepared(
+    node: Node, config: list[Any]
+) -> None:
+    ref = node.claim("a", config=config)
+    to_prepare, _ = events_of(node, ref)
+    idle = idle_events(node)
+
+    for number in range(to_prepare):
+        node.start(ChangedEvents(node, idle + number)).prepare(ref)
+
+        (path,) = (
+            path
+            for edit in node.spec(ref)["devices"][0]["containerEdits"]["deviceNodes"]
+            if (path := edit["path"]).removeprefix("/dev/nvidia").isdecimal()
+        )
+        assert f"/dev/nvidia{node.inventory.gpus[0].minor}" == path, number
+        node.start().unprepare(ref)
+
+
 def prepare_and_unprepare(engine: Engine, ref: ClaimRef) -> None:
     engine.prepare(ref)
     engine.unprepare(ref)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dra_driver.errors import HardwareError
 from dra_driver.prepare.record import State, decode, encode
 
 GPU0, GPU1 = "gpu-0000-65-00-0", "gpu-0000-ca-00-0"
@@ -70,17 +71,22 @@ def overlapping(
     return one, other
 
 
-def repaired_while(gate: Gate, engine: Any, call: Callable[[], object]) -> Any:
-    """What a repair reports that waits at the gate, at its first claim, while `call` is made for another."""
+def done_while(gate: Gate, first: Callable[[], Any], second: Callable[[], object]) -> Any:
+    """The answer of `first`, which waits at the gate while `second` is made from begin to end."""
     gate.close()
     with ThreadPoolExecutor(1) as threads:
-        repair = threads.submit(engine.repair)
+        answer = threads.submit(first)
         try:
             assert gate.reached.wait(60)
-            call()
+            second()
         finally:
             gate.open()
-    return repair.result()
+    return answer.result()
+
+
+def repaired_while(gate: Gate, engine: Any, call: Callable[[], object]) -> Any:
+    """What a repair reports that waits at the gate, at its first claim, while `call` is made for another."""
+    return done_while(gate, engine.repair, call)
 
 
 def assert_nothing_is_left(node: Any, engine: Any) -> None:
@@ -167,6 +173,39 @@ def test_a_repair_sees_what_the_hardware_is_after_a_prepare_that_looked_before(n
     assert [GPU0] == devices_of(again)
     assert () == repaired.result().unresolved
     assert b'"/dev/nvidia1"' in node.spec_file(ref).read_bytes()
+
+
+def test_a_first_prepare_follows_hardware_whose_repair_came_before_its_record(node: Any, gate: Gate) -> None:
+    node.edits = SlowEdits(node.edits, gate)
+    engine, ref = node.engine(), node.allocate("a", {"device": GPU0})
+
+    def follow() -> None:
+        node.change_gpu(0, minor=1)
+        assert 0 == engine.repair().held
+
+    prepared = done_while(gate, lambda: engine.prepare(ref), follow)
+
+    assert [GPU0] == [device.device for device in prepared]
+    spec = node.spec_file(ref).read_bytes()
+    assert (False, True) == (b'"/dev/nvidia0"' in spec, b'"/dev/nvidia1"' in spec)
+
+
+def test_a_first_prepare_whose_gpu_goes_meanwhile_fails_and_its_claim_stays_until_it_ends(
+    node: Any, gate: Gate
+) -> None:
+    node.edits = SlowEdits(node.edits, gate)
+    engine, ref = node.engine(), node.allocate("a", {"device": GPU0})
+
+    def lose() -> None:
+        node.inventory = replace(node.inventory, gpus=node.inventory.gpus[1:])
+        engine.repair()
+
+    with pytest.raises(HardwareError, match=f"device {GPU0} .* is gone from the node"):
+        done_while(gate, lambda: engine.prepare(ref), lose)
+    assert [GPU0] == [held.device.name for held in engine.held()]
+
+    engine.unprepare(ref)
+    assert_nothing_is_left(node, engine)
 
 
 def test_a_repair_passes_over_a_claim_that_has_ended_since_it_began(node: Any, gate: Gate) -> None:
