@@ -113,9 +113,7 @@ class Engine:
             with self._locks.hold(ref.uid):
                 look = self._hardware()
                 record = self._prepare(claim, ref)
-                if (
-                    self._hardware() != look
-                ):  # and whoever repairs claims for that may not have seen this one yet
+                if self._hardware() != look:  # whose repair may have come before the record
                     self._prepare_again(record)
                 return self._answer(record)
 
