@@ -18,9 +18,11 @@ from dra_driver.embedded.apiserver.faults import Fault, Kind
 from dra_driver.inventory.profile import load_profile
 from dra_driver.inventory.simulated import SimulatedBackend
 from dra_driver.kube.client import Client
+from dra_driver.kube.reflector import Reflector
 from dra_driver.kube.resources import NODES, RESOURCE_SLICES
 from dra_driver.quantity import Quantity
 from dra_driver.slices import publisher as publisher_module
+from dra_driver.slices.diff import Pool
 from dra_driver.slices.publisher import Publisher, SyncReport
 from dra_driver.slices.writer import Writer
 
@@ -504,6 +506,69 @@ class TestRefusals:
         bench.wait_for(lambda report: not report.ok)
         bench.publish(gpus(2))
         assert names(bench.slices()) == ["gpu-0", "gpu-1"]
+
+
+class TestOldNews:
+    """A writer whose copy of the slices hears of nothing but its own writes."""
+
+    @pytest.fixture
+    def reflector(self, idle: Bench) -> Reflector:
+        idle.serve()
+        return Reflector(idle.client, RESOURCE_SLICES)
+
+    @pytest.fixture
+    def writer(self, idle: Bench, reflector: Reflector) -> Writer:
+        return Writer(idle.client, reflector, Pool(DRIVER, NODE, POOL))
+
+    def test_what_another_has_written_since_is_read_again(self, idle: Bench, writer: Writer) -> None:
+        writer.sync(gpus(1))
+        (item,) = idle.slices()
+        idle.client.patch(RESOURCE_SLICES, item["metadata"]["name"], {"metadata": {"labels": {"a": "b"}}})
+        assert writer.sync(gpus(2)).writes == 1
+        (item,) = idle.slices()
+        assert item["metadata"]["labels"] == {"a": "b"}
+        assert names([item]) == ["gpu-0", "gpu-1"]
+
+    def test_what_another_has_deleted_since_is_made_anew(self, idle: Bench, writer: Writer) -> None:
+        writer.sync(gpus(1))
+        (item,) = idle.slices()
+        idle.client.delete(RESOURCE_SLICES, item["metadata"]["name"])
+        assert writer.sync(gpus(2)).writes == 1
+        assert names(idle.slices()) == ["gpu-0", "gpu-1"]
+
+    def test_what_looks_left_over_is_not_deleted_once_another_has_brought_it_up_to_date(
+        self, idle: Bench, writer: Writer, reflector: Reflector
+    ) -> None:
+        writer.sync(gpus(129))
+        answers = []
+        for item in idle.slices():
+            item["spec"]["pool"]["generation"] = 2
+            answers.append(idle.client.replace(RESOURCE_SLICES, item))
+        reflector.adopt(answers[0])
+        before = versions(idle.slices())
+        assert writer.sync(gpus(129)).writes == 0
+        assert versions(idle.slices()) == before
+
+    def test_what_another_has_deleted_as_well_is_deleted(self, idle: Bench, writer: Writer) -> None:
+        writer.sync(gpus(129))
+        for item in idle.slices():
+            idle.client.delete(RESOURCE_SLICES, item["metadata"]["name"])
+        writer.sync(gpus(1))
+        assert names(idle.slices()) == ["gpu-0"]
+
+    def test_what_is_of_another_driver_or_node_is_left_alone_whatever_the_server_lists(
+        self, idle: Bench, writer: Writer, reflector: Reflector
+    ) -> None:
+        for fields in ({"driver": "other.example.com"}, {"nodeName": "node-b"}):
+            reflector.adopt(idle.client.create(RESOURCE_SLICES, other_slice(**fields)))
+        others = versions(idle.slices())
+        assert writer.sync(gpus(1)).writes == 1
+        assert set(others) < set(versions(idle.slices()))
+
+    def test_what_was_deleted_is_not_deleted_again(self, idle: Bench, writer: Writer) -> None:
+        writer.sync(gpus(129))
+        assert writer.sync(gpus(1)).writes == 2
+        assert writer.sync(gpus(1)).writes == 0
 
 
 class TestOutages:

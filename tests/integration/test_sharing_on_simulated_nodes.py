@@ -341,7 +341,8 @@ def test_admin_access_changes_nothing_and_disagrees_with_nobody(node: Node) -> N
 
     node.engine.prepare(ref)
 
-    assert ("Long", {}) == (node.state("timeslice"), node.env(ref))
+    assert ("Long", "Default") == (node.state("timeslice"), node.state("compute-mode"))
+    assert ({}, []) == (node.env(ref), [path.name for path in node.mps.iterdir() if path.is_dir()])
 
 
 def test_what_shares_consume_is_a_limit_of_their_containers_under_mps(node: Node) -> None:

@@ -87,8 +87,9 @@ def test_a_spec_that_runtimes_would_refuse_is_not_written(
     parts: dict[str, Any] = {part: bad}
     refused = spec(store, **parts)
 
-    with pytest.raises(HardwareError, match=f"runtimes would refuse the CDI spec of claim {UID} \\("):
-        store.ensure(UID, refused)
+    for _ in range(2):
+        with pytest.raises(HardwareError, match=f"runtimes would refuse the CDI spec of claim {UID} \\("):
+            store.ensure(UID, refused)
 
     assert list(store.directory.iterdir()) == []
 
@@ -104,16 +105,44 @@ def test_a_device_that_a_file_of_others_has_is_refused_with_its_path(store: Spec
     assert store.ensure(UID, spec(store))
 
 
-def test_a_file_of_others_that_changes_is_read_anew(store: SpecStore) -> None:
-    path = store.directory / "other.json"
-    path.write_text(foreign(store, OTHER_UID))
-    store.ensure(UID, spec(store))
-    store.remove(UID)
+@pytest.mark.parametrize("devices", [("gpu-a", "gpu-a"), ("gpu a",)])
+def test_names_that_runtimes_would_refuse_are_not_written(store: SpecStore, devices: tuple[str, ...]) -> None:
+    refused = Spec(store.kind, tuple(CdiDevice(f"{UID}-{name}", NODE) for name in devices))
 
-    path.write_text(foreign(store, UID, annotations={}))
+    with pytest.raises(HardwareError, match=f"runtimes would refuse the CDI spec of claim {UID} \\("):
+        store.ensure(UID, refused)
+
+
+def test_a_file_of_others_that_comes_after_the_spec_is_noticed_by_the_next_prepare(store: SpecStore) -> None:
+    store.ensure(UID, spec(store))
+
+    (store.directory / "other.json").write_text(foreign(store))
 
     with pytest.raises(ConflictError):
         store.ensure(UID, spec(store))
+
+
+@pytest.mark.parametrize("change", ["longer", "in place", "another file of the same time"])
+def test_a_file_of_others_that_changes_is_read_anew(store: SpecStore, change: str) -> None:
+    path, new = store.directory / "other.json", store.directory / "new"
+    path.write_text(foreign(store, OTHER_UID))
+    before = path.stat()
+    store.ensure(UID, spec(store))
+    store.remove(UID)
+
+    if change == "another file of the same time":
+        new.write_text(foreign(store, UID))
+        os.utime(new, ns=(before.st_atime_ns, before.st_mtime_ns))
+        new.rename(path)
+    else:
+        path.write_text(foreign(store, UID, **({"annotations": {}} if change == "longer" else {})))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + (change == "in place")))
+
+    with pytest.raises(ConflictError):
+        store.ensure(UID, spec(store))
+
+    path.write_text("{")
+    assert store.ensure(UID, spec(store))
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,19 @@ class TestOwnWrites:
         reflector._take("MODIFIED", pod("a", 6))
         assert reflector.snapshot() == []
 
+    def test_after_a_while_the_server_is_right_even_where_it_went_back(
+        self, serve: Serve, follow: Follow, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("dra_driver.kube.reflector._OWN_SECONDS", 0.0)
+        server, client = serve(listing(5), HOLD)
+        reflector = follow(client)
+        server.wait_for(2)
+        reflector.adopt(pod("a", 80))
+        reflector.forget(pod("b", 80))
+        server.answers.append(listing(7, pod("a", 6, "restored"), pod("b", 6)))
+        reflector._list()
+        assert reflector.snapshot() == [pod("a", 6, "restored"), pod("b", 6)]
+
     def test_a_list_from_before_the_write_does_not_remove_it(self, serve: Serve, follow: Follow) -> None:
         server, client = serve(listing(5), HOLD)
         reflector = follow(client)

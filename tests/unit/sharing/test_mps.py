@@ -274,6 +274,21 @@ def test_a_claim_goes_on_with_the_daemon_of_one_whose_record_was_lost(
     assert ([], "Default") == (left(mps_directory), root.state("compute-mode"))
 
 
+def test_a_daemon_that_another_claim_uses_is_not_ended_for_one_that_wants_other_limits(
+    sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
+) -> None:
+    supervise()
+    records.do("a", steps(sharing, Mps(50), root.member()))
+
+    with pytest.raises(HardwareError, match="an MPS daemon with other limits serves"):
+        records.do("b", steps(sharing, Mps(20), root.member()))
+    records.undo("b")
+
+    pipe = mps_directory / daemon_state(records)["name"] / "pipe"
+    assert "50.0" == (pipe / "threads").read_text().strip()
+    assert "Exclusive_Process" == root.state("compute-mode")
+
+
 def test_a_daemon_whose_file_was_damaged_is_started_anew(
     sharing: Any, records: Any, root: Any, supervise: Any, mps_directory: Any
 ) -> None:

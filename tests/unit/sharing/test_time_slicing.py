@@ -9,6 +9,7 @@ from dra_driver.devices.model import Target
 from dra_driver.errors import ClaimError, HardwareError, UnavailableError
 from dra_driver.sharing import nvidia_smi
 from dra_driver.sharing.group import Group, Member
+from dra_driver.steps import StepResult
 
 
 def steps(sharing: Any, interval: Interval, *members: Member) -> Any:
@@ -88,7 +89,11 @@ def test_the_default_interval_is_what_an_unsupported_gpu_does(sharing: Any, reco
     records.undo("a")
 
 
-def test_a_driver_that_is_gone_does_not_keep_a_claim(sharing: Any, records: Any, root: Any) -> None:
+@pytest.mark.parametrize("mode", ["Default", "Exclusive_Process"])
+def test_a_driver_that_is_gone_does_not_keep_a_claim(
+    sharing: Any, records: Any, root: Any, mode: str
+) -> None:
+    (root.path / "simulated" / f"compute-mode.{root.uuids[0]}").write_text(f"{mode}\n")
     records.do("a", steps(sharing, Interval.LONG, root.member()))
     root.fault("nvidia-smi", "broken")
 
@@ -125,6 +130,19 @@ def test_nothing_is_recorded_where_the_driver_does_not_answer(sharing: Any, reco
         records.do("a", steps(sharing, Interval.LONG, root.member()))
 
     assert {"a": {}} == records.states
+
+
+def test_nothing_is_set_that_cannot_be_recorded(sharing: Any, root: Any) -> None:
+    (root.path / "simulated" / f"compute-mode.{root.uuids[0]}").write_text("Exclusive_Process\n")
+    (step,) = steps(sharing, Interval.LONG, root.member())
+
+    def disk_is_full(state: Any) -> None:
+        raise UnavailableError(f"cannot be recorded: {state}")
+
+    with pytest.raises(UnavailableError, match=r"cannot be recorded: .*Exclusive_Process"):
+        step.do(disk_is_full, [], StepResult())
+
+    assert [] == root.calls()
 
 
 def test_a_hanging_nvidia_smi_is_killed(
