@@ -15,6 +15,7 @@ from dra_driver.devices.build import build_devices
 from dra_driver.devices.model import CounterConsumption, CounterSet, Device, DeviceSet, Taint, Target
 from dra_driver.embedded.apiserver import ApiServer, StatusError
 from dra_driver.embedded.apiserver.faults import Fault, Kind
+from dra_driver.errors import ApiError
 from dra_driver.inventory.profile import load_profile
 from dra_driver.inventory.simulated import SimulatedBackend
 from dra_driver.kube.client import Client
@@ -422,7 +423,7 @@ class TestDroppedFields:
 
 def refusal(code: int, verb: str, text: str, field: str = "", *, times: int | None = 1) -> Fault:
     details = {"causes": [{"field": field, "message": text}]} if field else None
-    reason = {403: "Forbidden", 409: "Conflict", 422: "Invalid"}[code]
+    reason = {400: "BadRequest", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 422: "Invalid"}[code]
     error = StatusError(code, reason, text, details)
     return Fault(Kind.REFUSE, verb, "resourceslices", times, refusal=error)
 
@@ -440,8 +441,9 @@ class TestRefusals:
         bench.publish(gpus(4, taints=(TAINT,)))
         assert names(bench.slices()) == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
 
-    def test_a_refused_slice_is_not_sent_again_unchanged(self, bench: Bench) -> None:
-        fault = bench.server.faults.add(refusal(422, "create", "spec.pool: no", times=None))
+    @pytest.mark.parametrize("code", [400, 422])
+    def test_a_refused_slice_is_not_sent_again_unchanged(self, bench: Bench, code: int) -> None:
+        fault = bench.server.faults.add(refusal(code, "create", "spec.pool: no", times=None))
         bench.publisher.publish(gpus(1))
         report = bench.wait_for(lambda report: not report.ok)
         assert "until the devices change" in str(report.error)
@@ -564,6 +566,15 @@ class TestOldNews:
         others = versions(idle.slices())
         assert writer.sync(gpus(1)).writes == 1
         assert set(others) < set(versions(idle.slices()))
+
+    @pytest.mark.parametrize(("verb", "code"), [("update", 409), ("create", 404)])
+    def test_a_server_that_keeps_to_its_refusal_ends_the_pass(
+        self, idle: Bench, writer: Writer, verb: str, code: int
+    ) -> None:
+        writer.sync(gpus(1))
+        idle.server.faults.add(refusal(code, verb, "always", times=None))
+        with pytest.raises(ApiError, match=f"always \\({code}\\)"):
+            writer.sync(gpus(129))
 
     def test_what_was_deleted_is_not_deleted_again(self, idle: Bench, writer: Writer) -> None:
         writer.sync(gpus(129))

@@ -107,6 +107,7 @@ def test_a_device_that_a_file_of_others_has_is_refused_with_its_path(store: Spec
 
 @pytest.mark.parametrize("devices", [("gpu-a", "gpu-a"), ("gpu a",)])
 def test_names_that_runtimes_would_refuse_are_not_written(store: SpecStore, devices: tuple[str, ...]) -> None:
+    store.ensure(OTHER_UID, spec(store, OTHER_UID))  # what they share is proven
     refused = Spec(store.kind, tuple(CdiDevice(f"{UID}-{name}", NODE) for name in devices))
 
     with pytest.raises(HardwareError, match=f"runtimes would refuse the CDI spec of claim {UID} \\("):

@@ -330,10 +330,15 @@ def test_an_event_of_another_shape_does_not_end_it(serve: Serve, follow: Callabl
     seen.wait_for(("ADDED", "a"))
 
 
-def test_a_server_that_has_gone_back_is_listed_again(serve: Serve, follow: Callable[..., Reflector]) -> None:
+@pytest.mark.parametrize(
+    ("listed", "news"), [(50, []), (2, [event("BOOKMARK", pod("", 50))])], ids=["list", "bookmark"]
+)
+def test_a_server_that_has_gone_back_is_listed_again(
+    serve: Serve, follow: Callable[..., Reflector], listed: int, news: list[dict[str, Any]]
+) -> None:
     _, client = serve(
-        listing(50, pod("a", 49)),
-        Stream([event("ADDED", pod("c", 3))], hold=True),
+        listing(listed, pod("a", 2)),
+        Stream([*news, event("ADDED", pod("c", 3))], hold=True),
         listing(4, pod("b", 2), pod("c", 3)),
         Stream(hold=True),
     )

@@ -1,4 +1,5 @@
 import shutil
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -72,6 +73,31 @@ def test_a_removed_plugin_socket_is_bound_anew(plugin: KubeletPlugin) -> None:
     probe(plugin.registration_socket, plugin.endpoint)
 
 
+def test_a_plugin_socket_that_another_has_replaced_is_bound_anew(plugin: KubeletPlugin) -> None:
+    other = plugin.endpoint.with_suffix(".other")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(other))
+        other.rename(plugin.endpoint)
+
+        plugin.tend()
+
+    probe(plugin.registration_socket, plugin.endpoint)
+
+
+def test_who_takes_the_connection_and_says_nothing_is_not_waited_for_forever(
+    plugin: KubeletPlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dra_driver.kubelet.probe._TIMEOUT_SECONDS", 2.0)
+    silent = tmp_path / "silent.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(silent))
+        listener.listen()
+
+        assert registered_driver(silent) is None
+        with pytest.raises(UnavailableError, match=f"nobody answers on the plugin socket {silent}"):
+            probe(plugin.registration_socket, silent)
+
+
 def test_a_removed_plugin_directory_is_made_again_for_its_owner_only(plugin: KubeletPlugin) -> None:
     shutil.rmtree(plugin.endpoint.parent)
 
@@ -113,8 +139,6 @@ def test_what_cannot_serve_claims_is_not_announced(tmp_path: Path, claims: Any) 
 
 
 def test_left_over_sockets_of_a_killed_plugin_are_no_obstacle(tmp_path: Path, claims: Any) -> None:
-    import socket
-
     for name in ("dra.sock", "gpu.nvidia.com-reg.sock"):
         with socket.socket(socket.AF_UNIX) as left_over:
             left_over.bind(str(tmp_path / name))
