@@ -80,9 +80,8 @@ class StepRunner:
         for name, kind in self._kinds.items():
             try:
                 kind.restore(self._recorded(name))
-            except (
-                Exception
-            ):  # a record of another shape: the start goes on, and nothing of anybody's is cleared away
+            except Exception:
+                # A record of another shape: the start goes on, and nothing of anybody's is cleared away.
                 log.exception(
                     "changes without a record not looked for, for a reason that is a fault of this driver",
                     kind=name,

@@ -92,9 +92,8 @@ class Keeper:
                 tries += 1
                 self._note(ready=False, trouble=one_line(error))
                 log.error("MPS daemon does not run", daemon=self.spec.name, err=one_line(error))  # noqa: TRY400 - its text is all there is to say
-            except (
-                Exception
-            ) as error:  # the claims of its devices wait for it, and nobody else starts it again
+            except Exception as error:
+                # The claims of its devices wait for it, and nobody else starts it again.
                 tries += 1
                 self._note(ready=False, trouble=f"internal error: {one_line(error)}")
                 log.exception(
