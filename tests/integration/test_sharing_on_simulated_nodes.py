@@ -459,6 +459,17 @@ def test_waiting_for_a_daemon_holds_nobody_up(node: Node, monkeypatch: pytest.Mo
         assert waiting.result(20)
 
 
+def test_nothing_is_set_for_a_claim_whose_second_gpu_is_gone(node: Node) -> None:
+    inventory = node.inventory
+    node.inventory = replace(inventory, gpus=(inventory.gpus[0], *inventory.gpus[2:]))
+
+    with pytest.raises(HardwareError, match=rf"device {node.gpus[1]} .* is gone from the node"):
+        node.engine.prepare(node.claim("a", {}, {"device": node.gpus[1]}, config=[LONG]))
+
+    node.inventory = inventory
+    assert not (node.root / "simulated" / "nvidia-smi.log").exists()
+
+
 def test_a_mistake_in_the_second_entry_changes_nothing(node: Node) -> None:
     config = [sharing("TimeSlicing", "gpu", interval="Long"), sharing("MPS", "two", unknown=1)]
     ref = node.claim("a", {}, {"request": "two", "device": node.gpus[1]}, config=config)

@@ -153,7 +153,16 @@ def test_it_survives_a_server_that_is_away(serve: Serve, follow: Follow) -> None
         reflector = follow(client)
         assert reflector.synced.wait(60)
     assert [entry["event"] for entry in logs] == ["cannot follow"]
-    assert reflector.get("a", "ns") == pod("a", 1)
+    assert (reflector.error, reflector.get("a", "ns")) == (None, pod("a", 1))
+
+
+def test_a_watch_that_follows_again_is_no_error_any_more(serve: Serve, follow: Follow) -> None:
+    seen = Seen()
+    refusal, news = status(500, "InternalError"), Stream([event("ADDED", pod("a", 6))], hold=True)
+    _, client = serve(listing(5), refusal, news)
+    reflector = follow(client, seen)
+    seen.wait_for(("ADDED", "a"))
+    assert reflector.error is None
 
 
 def test_a_handler_that_raises_is_logged_and_the_next_event_still_comes(serve: Serve, follow: Follow) -> None:

@@ -1,3 +1,4 @@
+import os
 import shutil
 import socket
 import threading
@@ -15,7 +16,7 @@ from dra_driver.kubelet.pb import dra_v1_pb2, dra_v1_pb2_grpc
 from dra_driver.kubelet.pb import pluginregistration_v1_pb2 as pb
 from dra_driver.kubelet.pb import pluginregistration_v1_pb2_grpc as pb_grpc
 from dra_driver.kubelet.plugin import KubeletPlugin
-from dra_driver.kubelet.probe import probe, registered_driver
+from dra_driver.kubelet.probe import probe, registered_driver, serve_health
 from dra_driver.prepare.claim import ClaimRef
 
 
@@ -84,18 +85,41 @@ def test_a_plugin_socket_that_another_has_replaced_is_bound_anew(plugin: Kubelet
     probe(plugin.registration_socket, plugin.endpoint)
 
 
-def test_who_takes_the_connection_and_says_nothing_is_not_waited_for_forever(
+class Stuck(pb_grpc.RegistrationServicer, dra_v1_pb2_grpc.DRAPluginServicer):
+    """Both services of a plugin whose threads all wait for something."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    def GetInfo(self, request: Any, context: grpc.ServicerContext) -> pb.PluginInfo:
+        self.over.wait(60)
+        return pb.PluginInfo()
+
+    def NodePrepareResources(
+        self, request: Any, context: grpc.ServicerContext
+    ) -> dra_v1_pb2.NodePrepareResourcesResponse:
+        self.over.wait(60)
+        return dra_v1_pb2.NodePrepareResourcesResponse()
+
+
+def test_a_plugin_that_is_stuck_is_not_waited_for(
     plugin: KubeletPlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dra_driver.kubelet.probe._TIMEOUT_SECONDS", 2.0)
-    silent = tmp_path / "silent.sock"
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(silent))
-        listener.listen()
+    path, stuck = tmp_path / "stuck.sock", Stuck()
 
-        assert registered_driver(silent) is None
-        with pytest.raises(UnavailableError, match=f"nobody answers on the plugin socket {silent}"):
-            probe(plugin.registration_socket, silent)
+    def add_services(server: grpc.Server) -> None:
+        pb_grpc.add_RegistrationServicer_to_server(stuck, server)
+        dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(stuck, server)
+
+    server = sockets.serve(path, add_services)
+
+    assert registered_driver(path) is None
+    with pytest.raises(UnavailableError, match=f"nobody answers on the plugin socket {path}"):
+        probe(plugin.registration_socket, path)
+
+    stuck.over.set()
+    server.stop(grace=60).wait()
 
 
 def test_a_removed_plugin_directory_is_made_again_for_its_owner_only(plugin: KubeletPlugin) -> None:
@@ -164,6 +188,35 @@ def test_a_path_of_107_bytes_works(tmp_path: Path) -> None:
     server = sockets.serve(path, lambda _: None)
 
     assert path.is_socket()
+    server.stop(grace=None).wait()
+
+
+def test_a_health_port_that_another_plugin_serves_is_refused(plugin: KubeletPlugin) -> None:
+    server, port = serve_health(0, plugin.registration_socket, plugin.endpoint)
+
+    with pytest.raises(UnavailableError, match=f"cannot listen on port {port} for health checks"):
+        serve_health(port, plugin.registration_socket, plugin.endpoint)
+
+    server.stop(grace=None).wait()
+
+
+def test_what_cannot_be_bound_is_tried_again(plugin: KubeletPlugin) -> None:
+    plugin.endpoint.unlink()
+    plugin.endpoint.mkdir()
+    plugin.tend()
+    plugin.endpoint.rmdir()
+
+    plugin.tend()
+
+    probe(plugin.registration_socket, plugin.endpoint)
+
+
+def test_sockets_are_for_their_owner_alone_and_other_files_for_whom_they_were(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    server = sockets.serve(tmp_path / "a.sock", lambda _: None)
+    after = os.umask(before)
+
+    assert (0o022, 0) == (after, (tmp_path / "a.sock").stat().st_mode & 0o077)
     server.stop(grace=None).wait()
 
 

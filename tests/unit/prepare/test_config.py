@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_driver.errors import ConfigError
+from dra_driver.errors import ClaimError, ConfigError
 
 GPU0, GPU1 = "gpu-0000-65-00-0", "gpu-0000-ca-00-0"
 API = "resource.nvidia.com/v1beta1"
@@ -152,3 +152,13 @@ def test_large_configuration_gets_a_short_answer(node: Any, parameters: Any) -> 
 
     assert len(str(caught.value)) < 300
     assert "\n" not in str(caught.value)
+
+
+def test_sharing_is_refused_where_nothing_could_do_it(node: Any) -> None:
+    config = [entry(kind(sharing={"strategy": "MPS"}))]
+    ref = node.allocate("a", {"device": GPU0}, config=config)
+
+    with pytest.raises(ClaimError, match=r"config\[0\].*\.sharing: this node has nothing that could do it"):
+        node.engine().prepare(ref)
+
+    assert ([], []) == (node.spec_files(), node.record_files())

@@ -101,6 +101,17 @@ def test_an_alternative_is_named_in_full_under_its_requests_path(node: Any) -> N
     assert [request["name"] for request in read(node, ref)[0]["requests"]] == ["gpu/large"]
 
 
+def test_a_device_of_two_alternatives_is_named_in_full_under_both(node: Any) -> None:
+    ref = node.allocate("a", {"request": "x/big", "device": GPU0}, {"request": "y/small", "device": GPU0})
+
+    node.engine().prepare(ref)
+
+    assert [[request["name"] for request in read(node, ref, name)[0]["requests"]] for name in ("x", "y")] == [
+        ["x/big"],
+        ["y/small"],
+    ]
+
+
 def test_a_request_with_several_devices_has_one_file_on_its_first(node: Any) -> None:
     ref = node.allocate("a", {"device": GPU1}, {"device": GPU0})
 

@@ -81,6 +81,14 @@ def test_one_device_for_two_requests_is_one_cdi_device(node: Any) -> None:
     assert len(spec(node, ref)["devices"]) == 1
 
 
+def test_one_device_twice_for_a_request_is_named_once(node: Any) -> None:
+    ref = node.allocate("a", {"request": "x/big", "device": GPU0}, {"request": "x/small", "device": GPU0})
+
+    (device,) = node.engine().prepare(ref)
+
+    assert device.request_names == ("x",)
+
+
 def test_two_shares_of_one_device_are_two_cdi_devices(node: Any) -> None:
     ref = node.allocate(
         "a",
