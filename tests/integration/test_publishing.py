@@ -583,6 +583,36 @@ class TestOldNews:
 
 
 class TestOutages:
+    def test_devices_that_come_while_others_are_written_are_written_next(
+        self, idle: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        apply = Writer._apply
+
+        def publish_more(writer: Writer, *plan: Any) -> None:
+            idle.publisher.publish(gpus(2))
+            apply(writer, *plan)
+
+        monkeypatch.setattr(Writer, "_apply", publish_more)
+        idle.serve()
+        idle.start()
+        idle.publisher.publish(gpus(1))
+        idle.until(lambda: names(idle.slices()) == ["gpu-0", "gpu-1"])
+
+    def test_a_pass_that_fails_inside_is_made_again(
+        self, idle: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        apply = Writer._apply
+
+        def fail_once(writer: Writer, *plan: Any) -> None:
+            monkeypatch.setattr(Writer, "_apply", apply)
+            raise RuntimeError("of ours")
+
+        monkeypatch.setattr(Writer, "_apply", fail_once)
+        idle.serve()
+        idle.start(gpus(1))
+        assert idle.reports[0].error == "publishing slices failed inside: of ours"
+        assert names(idle.slices()) == ["gpu-0"]
+
     def test_a_slice_that_goes_while_a_retry_is_under_way_comes_back(
         self, idle: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:

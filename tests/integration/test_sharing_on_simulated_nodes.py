@@ -345,6 +345,14 @@ def test_admin_access_changes_nothing_and_disagrees_with_nobody(node: Node) -> N
     assert ({}, []) == (node.env(ref), [path.name for path in node.mps.iterdir() if path.is_dir()])
 
 
+def test_who_looks_on_is_no_client_of_the_daemon_that_the_same_claim_runs(node: Node) -> None:
+    ref = node.claim("a", share(1), {"adminAccess": True, "request": "monitor"}, config=[MPS])
+
+    node.engine.prepare(ref)
+
+    assert ("/tmp/nvidia-mps", {}) == (node.env(ref)["CUDA_MPS_PIPE_DIRECTORY"], node.env(ref, 1))
+
+
 def test_what_shares_consume_is_a_limit_of_their_containers_under_mps(node: Node) -> None:
     ref = node.claim("a", share(1, memory="10Gi"), share(2, memory="6Gi", request="two"), config=[MPS])
 

@@ -138,6 +138,63 @@ def test_a_leader_that_cannot_renew_stops_before_another_may_start(
     until(lambda: first.error is None and first.is_leader)
 
 
+def replica(client: Client, identity: str, timing: Timing = SLOW) -> Election:
+    """One whose turns the test takes."""
+    return Election(client, namespace=NAMESPACE, name=NAME, identity=identity, timing=timing)
+
+
+def test_of_two_that_find_no_lease_the_faster_one_leads(client: Client) -> None:
+    first, second = replica(client, "pod-a"), replica(client, "pod-b")
+    second._read()
+    first._turn()
+    second._take()
+    assert (first.is_leader, second.is_leader) == (True, False)
+
+
+def test_the_lead_counts_from_before_the_write_was_sent(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, create = _Clock(), client.create
+    monkeypatch.setattr(leases, "time", clock)
+
+    def create_slowly(*arguments: Any) -> dict[str, Any]:
+        clock.now += 11
+        return create(*arguments)
+
+    monkeypatch.setattr(client, "create", create_slowly)
+    election = replica(client, "pod-a", Timing(renew_within=10))
+    election._turn()
+    assert (election.error, election.is_leader) == (None, False)
+
+
+def test_who_was_overruled_reads_again_who_leads(client: Client) -> None:
+    election = replica(client, "pod-a")
+    election._turn()
+    client.replace(LEASES, {**lease(client), "spec": written("pod-b_1", 600)["spec"]})
+    for _ in range(2):
+        election._turn()
+    assert election.leader == "pod-b_1"
+
+
+def test_who_does_not_lead_gives_nothing_back(stand: Stand, client: Client) -> None:
+    first = replica(client, "pod-a")
+    first._turn()
+    second = stand("pod-b")
+    until(lambda: second.leader)
+    second.stop()
+    assert lease(client)["spec"]["holderIdentity"] == first.leader
+
+
+def test_an_answer_of_another_shape_is_no_end(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    election = replica(client, "pod-a")
+    with monkeypatch.context() as odd:
+        odd.setattr(client, "get", lambda *_: {})
+        election._turn()
+    assert (election.error, election.is_leader) == ("'metadata'", False)
+    election._turn()
+    assert (election.error, election.is_leader) == (None, True)
+
+
 def test_an_answer_that_got_lost_does_not_cost_the_lead(
     stand: Stand, server: ApiServer, client: Client
 ) -> None:

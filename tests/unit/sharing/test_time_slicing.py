@@ -113,6 +113,7 @@ def test_a_gpu_that_refuses_keeps_no_claim(sharing: Any, records: Any, root: Any
 
 
 def test_a_driver_that_was_removed_keeps_no_claim(sharing: Any, records: Any, root: Any) -> None:
+    (root.path / "simulated" / f"compute-mode.{root.uuids[0]}").write_text("Exclusive_Process\n")
     records.do("a", steps(sharing, Interval.LONG, root.member()))
     smi = root.path / "usr/bin/nvidia-smi"
     smi.rename(smi.with_suffix(".away"))
