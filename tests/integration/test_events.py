@@ -152,6 +152,24 @@ def test_what_cannot_be_sent_is_logged_and_let_go(
     assert [entry["event"] for entry in logs] == ["event not recorded"]
 
 
+def test_an_answer_of_another_shape_is_logged_and_the_next_event_is_sent(
+    recorder: Recorder, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = client.create
+
+    def fail_once(*arguments: Any) -> dict[str, Any]:
+        monkeypatch.setattr(client, "create", create)
+        raise KeyError("metadata")
+
+    monkeypatch.setattr(client, "create", fail_once)
+    with capture_logs() as logs:
+        recorder.record(NODE, Reason.DEVICE_UNHEALTHY, "lost")
+        recorder.record(NODE, Reason.DEVICE_RECOVERED, "told")
+        (item,) = recorded(client)
+    assert item["message"] == "told"
+    assert [entry["event"] for entry in logs] == ["event not recorded"]
+
+
 def test_what_is_still_true_is_sent_once_the_server_takes_it(
     server: ApiServer, recorder: Recorder, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

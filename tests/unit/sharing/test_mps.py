@@ -164,6 +164,22 @@ def test_a_daemon_that_gets_ready_late_is_waited_for(
     assert sharing.kinds["mps-daemon"].is_intact(daemon_state(records))
 
 
+def test_a_daemon_that_ends_before_it_is_ready_is_started_again(
+    sharing: Any, records: Any, root: Any, supervise: Any
+) -> None:
+    supervise()
+    root.fault("mps", "exit")
+    daemon, _ = steps(sharing, Mps(), root.member())
+    records.do("a", [daemon])
+    supervisor, name = sharing.kinds["mps-daemon"]._supervisor, daemon_state(records)["name"]
+
+    with pytest.raises(HardwareError, match=r"does not get ready: .*initialization error"):
+        supervisor.wait(name, 5.0)
+    root.mend("mps")
+
+    supervisor.wait(name, 60.0)
+
+
 def test_a_daemon_that_is_being_started_again_is_intact(
     sharing: Any, records: Any, root: Any, supervise: Any
 ) -> None:
