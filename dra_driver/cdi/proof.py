@@ -75,10 +75,9 @@ class SpecProof:
             names = os.listdir(self._directory)  # noqa: PTH208 - names, of which there may be hundreds
         except OSError:
             return {}  # whoever writes into it hears of it
-        others = [name for name in names if not self._is_ours(name) and is_spec_name(name)]
-        if not others and not self._others:
-            return {}
-        self._others = {name: self._read(name) for name in others}
+        self._others = {
+            name: self._read(name) for name in names if not self._is_ours(name) and is_spec_name(name)
+        }
         return {device: name for name, (_, devices) in self._others.items() for device in devices}
 
     def _is_ours(self, name: str) -> bool:
