@@ -1,6 +1,5 @@
 """Whatever comes to the webhook's port: an answer of HTTP or a clean close, within its time, and it goes on."""
 
-import errno
 import socket
 import ssl
 import threading
@@ -18,6 +17,7 @@ from dra_driver.controller.webhook import server as server_module
 from dra_driver.controller.webhook.protocol import MalformedError
 from dra_driver.controller.webhook.server import MAX_BODY, WebhookServer
 from dra_driver.errors import UnavailableError
+from tests.exhausted import fail_first_accept
 
 Headers = dict[str, str]
 JSON = {"Content-Type": "application/json"}
@@ -284,16 +284,7 @@ def test_without_a_certificate_connections_are_closed_and_later_served(
 def test_without_a_file_descriptor_the_webhook_waits_before_it_accepts_again(
     served: WebhookServer, tls: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    accept = socket.socket.accept
-    tried: list[float] = []
-
-    def exhausted(listening: socket.socket) -> object:
-        tried.append(time.monotonic())
-        if len(tried) == 1:
-            raise OSError(errno.EMFILE, "Too many open files")
-        return accept(listening)
-
-    monkeypatch.setattr(socket.socket, "accept", exhausted)
+    tried = fail_first_accept(monkeypatch, served.port)
 
     assert 200 == Caller(served.port, tls[1]).call("POST", "/validate", b"{}", JSON)[0]
     assert tried[1] - tried[0] >= 1.0

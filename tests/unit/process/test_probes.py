@@ -1,9 +1,7 @@
 """/healthz, /readyz and /metrics for whoever asks, however they ask."""
 
-import errno
 import socket
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ from structlog.testing import capture_logs
 
 from dra_driver.errors import UnavailableError
 from dra_driver.process.probes import ProbeServer
+from tests.exhausted import fail_first_accept
 
 needs_ipv6 = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 
@@ -120,17 +119,8 @@ def test_a_fault_of_ours_in_a_check_is_logged() -> None:
 def test_without_a_file_descriptor_a_server_says_so_and_waits_before_it_tries_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    accept = socket.socket.accept
-    tried: list[float] = []
-
-    def exhausted(listening: socket.socket) -> object:
-        tried.append(time.monotonic())
-        if len(tried) == 1:
-            raise OSError(errno.EMFILE, "Too many open files")
-        return accept(listening)
-
     with serving() as port, capture_logs() as logs:
-        monkeypatch.setattr(socket.socket, "accept", exhausted)
+        tried = fail_first_accept(monkeypatch, port)
         answer = get(f"http://127.0.0.1:{port}/healthz")
 
     assert answer == (200, "ok\n")

@@ -26,6 +26,7 @@ from dra_driver.sharing.daemon import DaemonSpec
 from dra_driver.sharing.keeper import Keeper, Surroundings, make_directory
 from dra_driver.sharing.supervision import SOCKET, DaemonDirectory, Supervisor
 from dra_driver.sharing.supervisor import SupervisorProcess
+from tests.exhausted import fail_first_accept
 
 PATIENCE_SECONDS = 60.0
 SPEC = DaemonSpec(("GPU-1",), threads=10)
@@ -431,16 +432,7 @@ def test_without_a_file_descriptor_the_supervisor_waits_before_it_accepts_again(
     supervise: Any, mps_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     supervise()
-    accept = socket.socket.accept
-    tried: list[float] = []
-
-    def exhausted(listening: socket.socket) -> object:
-        tried.append(time.monotonic())
-        if len(tried) == 1:
-            raise OSError(errno.EMFILE, "Too many open files")
-        return accept(listening)
-
-    monkeypatch.setattr(socket.socket, "accept", exhausted)
+    tried = fail_first_accept(monkeypatch, str(mps_directory / SOCKET))
 
     assert frozenset() == Supervisor(mps_directory).names()
     assert tried[1] - tried[0] >= 1.0
