@@ -48,11 +48,14 @@ class DaemonSpec:
 
 
 def spec_from_dict(body: Mapping[str, Any]) -> DaemonSpec:
-    """The inverse of `DaemonSpec.as_dict`; AttributeError, KeyError, TypeError or ValueError where it is not one."""
+    """The inverse of `DaemonSpec.as_dict`; KeyError, TypeError or ValueError where it is not one."""
+    memory = body["memoryMiB"]
+    if not isinstance(memory, Mapping):
+        raise TypeError(f"memoryMiB is no object: {memory!r}")
     return DaemonSpec(
         tuple(str(device) for device in body["devices"]),
         None if body["threads"] is None else int(body["threads"]),
-        {str(device): int(mib) for device, mib in body["memoryMiB"].items()},
+        {str(device): int(mib) for device, mib in memory.items()},
         bool(body["multiUser"]),
     )
 

@@ -95,7 +95,7 @@ class Supervisor:
             return StartedDaemon(spec_from_dict(body["spec"]), dict(body.get("modes", {})))
         except FileNotFoundError:
             return None
-        except (OSError, AttributeError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("file of an MPS daemon is not understood", daemon=name, err=repr(error))
             return None
 

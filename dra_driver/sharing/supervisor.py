@@ -139,7 +139,7 @@ class SupervisorProcess:
             keeper, around = self._new_keeper(request, directory), self._around(request)
             if not around.simulated and not directory.shm.is_mount():
                 raise ValueError("it is of an earlier boot, and so is its claim")  # noqa: TRY301 - cleared as well
-        except (OSError, AttributeError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("directory of an MPS daemon cleared", daemon=directory.path.name, err=repr(error))
             with suppress(OSError):
                 clear_directory(directory)
