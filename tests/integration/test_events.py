@@ -140,16 +140,21 @@ def test_a_flood_is_held_back(client: Client) -> None:
     recorder.stop()
 
 
-def test_what_cannot_be_sent_is_logged_and_let_go(
-    server: ApiServer, recorder: Recorder, client: Client
-) -> None:
-    server.faults.refuse(500, "create", EVENTS)
+def first_is_lost_and_logged(recorder: Recorder, client: Client) -> None:
     with capture_logs() as logs:
         recorder.record(NODE, Reason.DEVICE_UNHEALTHY, "lost")
         recorder.record(NODE, Reason.DEVICE_RECOVERED, "told")
         (item,) = recorded(client)
     assert item["message"] == "told"
     assert [entry["event"] for entry in logs] == ["event not recorded"]
+
+
+def test_what_cannot_be_sent_is_logged_and_let_go(
+    server: ApiServer, recorder: Recorder, client: Client
+) -> None:
+    server.faults.refuse(500, "create", EVENTS)
+
+    first_is_lost_and_logged(recorder, client)
 
 
 def test_an_answer_of_another_shape_is_logged_and_the_next_event_is_sent(
@@ -162,12 +167,8 @@ def test_an_answer_of_another_shape_is_logged_and_the_next_event_is_sent(
         raise KeyError("metadata")
 
     monkeypatch.setattr(client, "create", fail_once)
-    with capture_logs() as logs:
-        recorder.record(NODE, Reason.DEVICE_UNHEALTHY, "lost")
-        recorder.record(NODE, Reason.DEVICE_RECOVERED, "told")
-        (item,) = recorded(client)
-    assert item["message"] == "told"
-    assert [entry["event"] for entry in logs] == ["event not recorded"]
+
+    first_is_lost_and_logged(recorder, client)
 
 
 def test_what_is_still_true_is_sent_once_the_server_takes_it(
